@@ -1,0 +1,89 @@
+/*
+ * parent <-> each of its programs, and what only managerd may ask of it. The parent is the only one that starts
+ * programs; managerd asks it for a sessiond, gets one end of a channel to it, and is told when it is over.
+ */
+#ifndef PROTO_PARENT_H
+#define PROTO_PARENT_H
+
+#include "common/chan.h"
+#include "proto/config.h"
+
+/* Fixed descriptors of an exec'ed program. */
+#define FD_LOG 2
+#define FD_PARENT 3
+/* apid: 4 = managerd, 5 = listening socket; managerd: 4 = apid, 5 = dockerd-proxy; dockerd-proxy: 4 = managerd;
+ * sessiond: 4 = managerd. */
+#define FD_PEER 4
+#define FD_SECOND 5
+
+#define PARENT_PATH_MAX 1024
+#define PARENT_NAME_MAX 64
+
+struct m_setup {
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t extra_gid; /* UINT32_MAX: none */
+	uint8_t as_root;
+	uint8_t allow_weaker;
+	uint8_t partial; /* the parent's own confinement is weaker than asked */
+	uint8_t pad;
+	uint32_t log_level;
+	uint8_t pad2[4];
+}; /* tail: the path of ROOT_DIR / ROOT_SOCKET, or nothing */
+
+struct m_config {
+	uint32_t key; /* enum config_key */
+	uint8_t pad[4];
+	int64_t num;
+}; /* tail: the string */
+
+struct m_none {
+	uint64_t pad;
+};
+
+struct m_ready {
+	uint8_t partial;
+	uint8_t pad[7];
+};
+
+struct m_session {
+	uint64_t session; /* chosen by managerd; also the message id */
+};
+
+struct m_session_over {
+	uint64_t session;
+	int32_t status; /* as from waitpid(2) */
+	uint32_t pad;
+};
+
+/*     from    message        payload                tail               fd */
+#define PARENT_CHILD(X)                                                                                                \
+	X(PARENT, P_SETUP, struct m_setup, PARENT_PATH_MAX, FD_NONE)                                                   \
+	X(PARENT, P_CONFIG, struct m_config, CONFIG_STRING_MAX, FD_NONE)                                               \
+	X(PARENT, P_START, struct m_none, 0, FD_NONE)                                                                  \
+	X(CHILD, P_READY, struct m_ready, 0, FD_NONE)
+
+#define PARENT_MANAGERD(X)                                                                                             \
+	X(CHILD, P_SESSION_START, struct m_session, 0, FD_NONE)                                                        \
+	X(CHILD, P_SESSION_KILL, struct m_session, 0, FD_NONE)                                                         \
+	X(PARENT, P_SESSION, struct m_session, 0, FD_MUST)                                                             \
+	X(PARENT, P_SESSION_OVER, struct m_session_over, 0, FD_NONE)                                                   \
+	X(PARENT, P_PARTIAL, struct m_none, 0, FD_NONE)
+
+enum { PARENT_CHILD_BASE = 0x0100 - 1, PARENT_CHILD(CHAN_X_ENUM) };
+enum { PARENT_MANAGERD_BASE = 0x0180 - 1, PARENT_MANAGERD(CHAN_X_ENUM) };
+PARENT_CHILD(CHAN_X_ASSERT)
+PARENT_MANAGERD(CHAN_X_ASSERT)
+PARENT_CHILD(CHAN_X_SEND)
+PARENT_MANAGERD(CHAN_X_SEND)
+
+/* apid, dockerd-proxy, sessiond */
+static const struct msg_spec parent_child_specs[] = {PARENT_CHILD(CHAN_X_SPEC)};
+static const struct chan_proto parent_child_proto __attribute__((unused)) = {
+    "parent-child", parent_child_specs, sizeof(parent_child_specs) / sizeof(parent_child_specs[0])};
+
+static const struct msg_spec parent_managerd_specs[] = {PARENT_CHILD(CHAN_X_SPEC) PARENT_MANAGERD(CHAN_X_SPEC)};
+static const struct chan_proto parent_managerd_proto __attribute__((unused)) = {
+    "parent-managerd", parent_managerd_specs, sizeof(parent_managerd_specs) / sizeof(parent_managerd_specs[0])};
+
+#endif
