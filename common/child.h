@@ -15,6 +15,7 @@ struct event_base;
 struct child {
 	struct config config; /* the rows of proto/config.h that this program gets; others are 0 or NULL */
 	struct confine_ids ids;
+	int instance;    /* enum instance_rule of proto/parent.h, for managerd */
 	int partial;     /* confinement of this or another program is weaker than asked (known to managerd and apid) */
 	char root_path[1024]; /* ids.path points here */
 };

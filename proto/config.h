@@ -55,7 +55,8 @@
 	X(REAP_INTERVAL_SECONDS, DEC, "10.0", 10000000, 3600000000000, TO_MANAGERD, "how often expired sandboxes are looked for") \
 	X(ALLOW_WEAKER, BOOL, "false", 0, 1, TO_ALL, "start although this kernel lacks a part of the confinement")     \
 	X(DISK_FLOOR_MB, INT, "1024", 0, 1048576, TO_MANAGERD, "free space below which a sandbox's commands are ended, in MiB") \
-	X(LOG_LEVEL, STR, "info", 0, 0, TO_ALL, "debug, info, warn or error")
+	X(LOG_LEVEL, STR, "info", 0, 0, TO_ALL, "debug, info, warn or error")                                          \
+	X(DOCS, BOOL, "true", 0, 1, TO_APID, "serve the description and console pages, in versions that have them")
 
 enum config_type { CONFIG_INT, CONFIG_BOOL, CONFIG_STR, CONFIG_DEC };
 

@@ -19,6 +19,13 @@
 #define PARENT_PATH_MAX 1024
 #define PARENT_NAME_MAX 64
 
+/* What to do with a data directory that was copied here from elsewhere. */
+enum instance_rule {
+	INSTANCE_CHECK, /* refuse it */
+	INSTANCE_ADOPT, /* it has moved: keep its identity and its sandboxes */
+	INSTANCE_NEW,   /* it is a copy: take a new identity; the sandboxes are the other one's */
+};
+
 struct m_setup {
 	uint32_t uid;
 	uint32_t gid;
@@ -28,7 +35,8 @@ struct m_setup {
 	uint8_t partial; /* the parent's own confinement is weaker than asked */
 	uint8_t pad;
 	uint32_t log_level;
-	uint8_t pad2[4];
+	uint8_t instance; /* enum instance_rule, for managerd */
+	uint8_t pad2[3];
 }; /* tail: the path of ROOT_DIR / ROOT_SOCKET, or nothing */
 
 struct m_config {
