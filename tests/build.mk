@@ -1,0 +1,45 @@
+# Unit tests (tests/unit/test_*.c) and fuzz targets (tests/fuzz/fuzz_*.c). What such a file needs beside common/ stands
+# in its first ten lines: "// link: apid/path.o -ljansson" (several such lines add up).
+TEST_COMMON := $(sort $(COMMON_EVENT) $(FRAME))
+TEST_LIBS := -levent_core -lbsd
+test_link = $(shell sed -n '1,10s|^// *link:||p' $(1))
+test_objs = $(addprefix $(BUILD)/obj/,$(filter %.o,$(1)))
+UNIT_NAMES := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+UNIT_TESTS := $(addprefix $(BUILD)/tests/unit/,$(UNIT_NAMES))
+FUZZ_REPLAYS := $(patsubst %,$(BUILD)/tests/fuzz/%_replay,$(FUZZ_NAMES))
+
+# $(call unit_test,NAME,LINK)
+define unit_test
+$(BUILD)/tests/unit/$(1): $(BUILD)/obj/tests/unit/$(1).o $(call test_objs,$(2)) $(TEST_COMMON)
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(filter -l%,$(2)) -lcmocka $(TEST_LIBS)
+endef
+# $(call fuzz_target,NAME,LINK): one program that replays a corpus, one that libFuzzer drives (only in "make fuzz").
+define fuzz_target
+$(BUILD)/tests/fuzz/$(1)_replay: $(BUILD)/obj/tests/fuzz/$(1).o $(BUILD)/obj/tests/fuzz/replay_main.o \
+		$(call test_objs,$(2)) $(TEST_COMMON)
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(filter -l%,$(2)) $(TEST_LIBS)
+$(BUILD)/tests/fuzz/$(1): $(BUILD)/obj/tests/fuzz/$(1).o $(call test_objs,$(2)) $(TEST_COMMON)
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ $(filter -l%,$(2)) $(TEST_LIBS)
+endef
+$(foreach t,$(UNIT_NAMES),$(eval $(call unit_test,$(t),$(call test_link,tests/unit/$(t).c))))
+$(foreach t,$(FUZZ_NAMES),$(eval $(call fuzz_target,$(t),$(call test_link,tests/fuzz/$(t).c))))
+
+# A test's main file has functions that only a runner calls.
+$(BUILD)/obj/tests/%.o: ALL_CFLAGS += -Wno-missing-prototypes
+
+# All of a test run that must be compiled. -k: what does not build is counted as a failure by tests/run.
+.PHONY: test-programs probes fuzz
+test-programs: $(UNIT_TESTS) $(FUZZ_REPLAYS)
+# Others hang the probe builds of their programs on this.
+probes:
+
+# Libfuzzer runs each target for FUZZ_SECONDS on a copy of its corpus; a finding stays in build/fuzz/.
+FUZZ_SECONDS ?= 60
+fuzz:
+	$(MAKE) CC=clang BUILD=build/fuzz SAN=fuzzer-no-link,address,undefined CFLAGS='-O1 -g' \
+		$(patsubst %,build/fuzz/tests/fuzz/%,$(FUZZ_NAMES))
+	tests/tools/fuzz $(FUZZ_SECONDS) $(FUZZ_NAMES)
