@@ -30,6 +30,8 @@
 #define GUEST_WINDOW (256 * 1024)
 #define GUEST_PADDING (65536 + 16)
 #define GUEST_TEXT_MAX 4096
+/* sandbox-init's exit status when the image's own /workspace holds something that is not the sandbox user's. */
+#define GUEST_EXIT_WORKSPACE 78
 
 enum guest_type {
 	/* sessiond -> sandbox-init */

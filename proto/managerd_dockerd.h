@@ -59,7 +59,8 @@ struct m_d_state {
 	char container[72];
 	uint32_t state; /* enum container_state */
 	uint8_t oom;    /* the engine says that PID 1 was killed for memory */
-	uint8_t pad[3];
+	uint8_t foreign_workspace; /* PID 1 refused to start: GUEST_EXIT_WORKSPACE of proto/guest.h */
+	uint8_t pad[2];
 };
 
 enum d_item_kind { ITEM_CONTAINER, ITEM_VOLUME };
