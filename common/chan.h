@@ -54,8 +54,14 @@ struct chan;
 typedef void (*chan_handler)(struct chan *, struct msg *);
 /* Called once when the peer has gone. The channel may be freed in it. */
 typedef void (*chan_gone)(struct chan *);
-/* Called when the channel begins (1) or stops (0) to have unsent packets: ask the event loop for writability. */
+/*
+ * Called when what the channel waits for changes: nothing, writability, or (the kernel is short of something and the
+ * socket is writable all the time) a few milliseconds. Then call chan_writable().
+ */
+enum chan_want { CHAN_WANT_NOTHING, CHAN_WANT_WRITE, CHAN_WANT_LATER };
 typedef void (*chan_want_write)(struct chan *, int);
+/* Called once, before the socket is closed or when the peer has gone: the event loop must forget the socket. */
+typedef void (*chan_detach)(struct chan *);
 
 /* Takes ownership of fd (made non-blocking). arg is for the owner: chan_arg(). Returns NULL with errno (ENOMEM). */
 struct chan *chan_new(int fd, const struct chan_proto *proto, enum peer self, enum peer other, chan_handler handler,
@@ -66,6 +72,7 @@ void *chan_arg(const struct chan *);
 int chan_fd(const struct chan *);
 void chan_on_want_write(struct chan *, chan_want_write, void *arg2);
 void *chan_arg2(const struct chan *);
+void chan_on_detach(struct chan *, chan_detach);
 
 /*
  * Queues one packet and tries to send it. Takes ownership of fd in every case. A message that does not fit its own row
@@ -75,6 +82,8 @@ void chan_send(struct chan *, uint32_t type, uint64_t id, const void *payload, s
     size_t tail_len, int fd);
 /* Reads and dispatches what is there (at most a bounded number of packets). Call when readable. */
 void chan_readable(struct chan *);
+/* The same for one packet: 1 when one was handled, 0 when there is none now, -1 when the channel is over or freed. */
+int chan_read_one(struct chan *);
 /* Sends what is queued. Call when writable. */
 void chan_writable(struct chan *);
 /* Unsent packets. Above CHAN_HIGH a program takes no new outside work until it is below CHAN_LOW again. */
@@ -90,9 +99,28 @@ const char *chan_check(const struct chan_proto *, enum peer from, uint32_t type,
 
 /*
  * What a proto header says with its X-macro LIST(X), rows X(from, NAME, payload, tail, fd):
- *   CHAN_TABLE(prefix, LIST, base): enum MSG_NAME from base, asserts, spec table and "prefix_proto".
- *   CHAN_SENDERS(LIST): send_NAME(chan, id, &payload, tail, tail_len, fd) for every row.
- * A program dispatches with CHAN_DISPATCH and one CASE_<peer> macro per peer; see DEVELOPING.md.
+ * the enum MSG_NAME, size asserts, the table of struct msg_spec, and send_NAME(chan, id, &payload, tail, tail_len, fd).
+ * A program handles what its peer may say, and nothing else, with one switch; a missing handler does not link:
+ *
+ *	#define CASE_APID(name, pay) CHAN_CASE(name, pay)
+ *	#define CASE_MANAGERD(name, pay)
+ *	#define HANDLER_APID(name, pay) CHAN_HANDLER(name, pay)
+ *	#define HANDLER_MANAGERD(name, pay)
+ *	APID_MANAGERD(CHAN_X_HANDLER)           declares on_GET(struct chan *, const struct m_id *, struct msg *) ...
+ *
+ *	static void
+ *	on_GET(struct chan *c, const struct m_id *p, struct msg *m)
+ *	{
+ *		send_REPLY(c, m->id, &(struct m_reply){.status = 404}, "no such sandbox", 15, -1);
+ *	}
+ *
+ *	static void
+ *	dispatch(struct chan *c, struct msg *m)  the chan_handler; the names c and m are fixed
+ *	{
+ *		switch (m->type) {
+ *			APID_MANAGERD(CHAN_X_CASE)
+ *		}
+ *	}
  */
 #define CHAN_X_ENUM(from, name, pay, tl, fdr) MSG_##name,
 #define CHAN_X_SPEC(from, name, pay, tl, fdr) {MSG_##name, from, fdr, sizeof(pay), tl, #name},

@@ -27,7 +27,10 @@ struct frame {
 int64_t frame_parse(const uint8_t *p, size_t n, struct frame *f);
 /* Writes the header for data[0..len). */
 void frame_header(uint8_t out[FRAME_HEADER], uint8_t type, uint16_t channel, const void *data, uint32_t len);
-/* The offset of the next byte that can begin a frame (or n): to find the stream again after garbage. */
+/*
+ * The offset of the next byte behind p[0] that can begin a frame (or n): to find the stream again after frame_parse()
+ * said -1. At least 1 unless n is 0, so a loop of both always moves on.
+ */
 size_t frame_resync(const uint8_t *p, size_t n);
 
 /* CRC-32 (IEEE 802.3, reflected, as in zlib). Start with 0. */

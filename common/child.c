@@ -1,0 +1,38 @@
+/* A program's channel to its parent, on its event loop; see child.h. */
+#include "common/child.h"
+
+#include <stdlib.h>
+
+#include "common/chan_event.h"
+#include "common/log.h"
+#include "proto/parent.h"
+
+/* Killing the parent leaves nothing: without it nobody could be told anything any more. */
+static void
+parent_gone(struct chan *c)
+{
+	(void)c;
+	log_debug("the parent has gone");
+	exit(0);
+}
+
+static void
+nothing_expected(struct chan *c, struct msg *m)
+{
+	(void)c;
+	fatalx("parent: message 0x%04x after the setup", (unsigned)m->type);
+}
+
+struct chan *
+child_run(struct child *child, struct event_base *base, const struct chan_proto *proto,
+    chan_handler handler)
+{
+	return chan_event_new(base, FD_PARENT, proto, CHILD, PARENT,
+	    handler != NULL ? handler : nothing_expected, parent_gone, child);
+}
+
+void
+child_ready(struct child *child, struct chan *c)
+{
+	send_P_READY(c, 0, &(struct m_ready){.partial = (uint8_t)child->partial}, NULL, 0, -1);
+}
