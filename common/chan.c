@@ -38,6 +38,7 @@ struct chan {
 	chan_gone on_gone;
 	chan_want_write on_want_write;
 	chan_detach on_detach;
+	chan_breach on_breach;
 	void *arg, *arg2;
 	STAILQ_HEAD(, packet) queue;
 	size_t packets, bytes;
@@ -231,6 +232,12 @@ chan_on_detach(struct chan *c, chan_detach detached)
 	c->on_detach = detached;
 }
 
+void
+chan_on_breach(struct chan *c, chan_breach breached)
+{
+	c->on_breach = breached;
+}
+
 void *
 chan_arg2(const struct chan *c)
 {
@@ -390,10 +397,12 @@ take_fds(struct msghdr *mh, int *first)
 	return count;
 }
 
-/* Receives one packet into the inbox. Returns its size, 0 when there is none now, -1 when the peer
- * has gone. */
+/*
+ * Receives one packet into the inbox. Returns its size, 0 when there is none now, -1 when the peer
+ * has gone. *reason is set when it is none of our packets.
+ */
 static ssize_t
-receive(struct chan *c, int *fd, int *nfds)
+receive(struct chan *c, int *fd, int *nfds, const char **reason)
 {
 	union control control;
 	struct iovec iov = {&inbox, MSG_MAX + 1};
@@ -414,29 +423,25 @@ receive(struct chan *c, int *fd, int *nfds)
 	*nfds = take_fds(&mh, fd);
 	if (n == 0 && *nfds == 0)
 		return -1;
-	if (mh.msg_flags & MSG_CTRUNC)
-		breach(c, c->other, inbox.header.type, "its descriptors did not fit here");
-	if (mh.msg_flags & MSG_TRUNC || n > MSG_MAX)
-		breach(c, c->other, inbox.header.type, "over 64 KiB");
-	if (n < (ssize_t)sizeof(inbox.header))
-		breach(c, c->other, 0, "shorter than a header");
-	if (inbox.header.len != (size_t)n)
-		breach(c, c->other, inbox.header.type, "its length is not the packet's");
+	if (n < (ssize_t)sizeof(inbox.header)) {
+		memset(&inbox.header, 0, sizeof(inbox.header));
+		*reason = "shorter than a header";
+	} else if (mh.msg_flags & MSG_CTRUNC)
+		*reason = "its descriptors did not fit here";
+	else if (mh.msg_flags & MSG_TRUNC || n > MSG_MAX)
+		*reason = "over 64 KiB";
+	else if (inbox.header.len != (size_t)n)
+		*reason = "its length is not the packet's";
 	return n;
 }
 
 /* Returns 0 when the channel was freed by its handler. */
 static int
-dispatch(struct chan *c, size_t n, int fd, int nfds)
+dispatch(struct chan *c, const struct msg_spec *spec, size_t body, int fd)
 {
-	const struct msg_spec *spec = NULL;
-	const char *reason;
 	struct msg m = {.type = inbox.header.type, .id = inbox.header.id, .fd = fd};
-	size_t body = n - sizeof(inbox.header);
 	int alive;
 
-	if ((reason = chan_check(c->proto, c->other, m.type, body, nfds, &spec)) != NULL)
-		breach(c, c->other, m.type, reason);
 	inbox.body[body] = '\0';
 	m.payload = inbox.body;
 	m.tail = (const char *)inbox.body + spec->fixed;
@@ -449,25 +454,49 @@ dispatch(struct chan *c, size_t n, int fd, int nfds)
 	return alive;
 }
 
-int
-chan_read_one(struct chan *c)
+/* Nothing more is read or written; the owner is told why (or, when it is NULL, that the peer has
+ * gone). */
+static void
+finish(struct chan *c, const char *reason)
 {
-	ssize_t n;
-	int fd, nfds;
-
-	if (c->freed || c->gone)
-		return -1;
-	if ((n = receive(c, &fd, &nfds)) == 0)
-		return 0;
-	if (n > 0)
-		return dispatch(c, (size_t)n, fd, nfds) ? 1 : -1;
 	c->gone = 1;
 	detach(c);
 	drop_queue(c);
 	enter(c);
-	if (c->on_gone != NULL)
+	if (reason != NULL)
+		c->on_breach(c, reason);
+	else if (c->on_gone != NULL)
 		c->on_gone(c);
 	leave(c);
+}
+
+int
+chan_read_one(struct chan *c)
+{
+	const struct msg_spec *spec = NULL;
+	const char *reason = NULL;
+	ssize_t n;
+	size_t body;
+	int fd, nfds;
+
+	if (c->freed || c->gone)
+		return -1;
+	if ((n = receive(c, &fd, &nfds, &reason)) == 0 && reason == NULL)
+		return 0;
+	if (n == -1) {
+		finish(c, NULL);
+		return -1;
+	}
+	body = reason == NULL ? (size_t)n - sizeof(inbox.header) : 0;
+	if (reason == NULL)
+		reason = chan_check(c->proto, c->other, inbox.header.type, body, nfds, &spec);
+	if (reason == NULL)
+		return dispatch(c, spec, body, fd) ? 1 : -1;
+	if (c->on_breach == NULL)
+		breach(c, c->other, inbox.header.type, reason);
+	if (fd != -1)
+		close(fd);
+	finish(c, reason);
 	return -1;
 }
 

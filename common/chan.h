@@ -1,8 +1,9 @@
 /*
  * Control channels between our own programs: one SOCK_SEQPACKET packet is one message
- * {header, fixed struct, bounded tail} with at most one file descriptor. What may be said on a channel is a table
- * (proto/<a>_<b>.h); this file is the mechanism. A peer that breaks the table's rules is a bug of ours or an attack:
- * fatal. No libevent here, since the parent does not link it; chan_event.h has the glue for programs that do.
+ * {header, fixed struct, bounded tail} with at most one file descriptor. What may be said on a
+ * channel is a table (proto/<a>_<b>.h); this file is the mechanism. A peer that breaks the table's
+ * rules is a bug of ours or an attack: fatal. No libevent here, since the parent does not link it;
+ * chan_event.h has the glue for programs that do.
  */
 #ifndef COMMON_CHAN_H
 #define COMMON_CHAN_H
@@ -38,7 +39,8 @@ struct chan_proto {
 	size_t nspecs;
 };
 
-/* A received message. Everything is valid only during the handler; an fd that was not taken is closed after it. */
+/* A received message. Everything is valid only during the handler; an fd that was not taken is
+ * closed after it. */
 struct msg {
 	uint32_t type;
 	uint64_t id;
@@ -55,18 +57,21 @@ typedef void (*chan_handler)(struct chan *, struct msg *);
 /* Called once when the peer has gone. The channel may be freed in it. */
 typedef void (*chan_gone)(struct chan *);
 /*
- * Called when what the channel waits for changes: nothing, writability, or (the kernel is short of something and the
- * socket is writable all the time) a few milliseconds. Then call chan_writable().
+ * Called when what the channel waits for changes: nothing, writability, or (the kernel is short of
+ * something and the socket is writable all the time) a few milliseconds. Then call chan_writable().
  */
 enum chan_want { CHAN_WANT_NOTHING, CHAN_WANT_WRITE, CHAN_WANT_LATER };
 typedef void (*chan_want_write)(struct chan *, int);
-/* Called once, before the socket is closed or when the peer has gone: the event loop must forget the socket. */
+/* Called once, before the socket is closed or when the peer has gone: the event loop must forget
+ * the socket. */
 typedef void (*chan_detach)(struct chan *);
 
-/* Takes ownership of fd (made non-blocking). arg is for the owner: chan_arg(). Returns NULL with errno (ENOMEM). */
-struct chan *chan_new(int fd, const struct chan_proto *proto, enum peer self, enum peer other, chan_handler handler,
-    chan_gone gone, void *arg);
-/* Closes the socket and all queued fds. NULL is allowed. Safe inside the channel's own callbacks. */
+/* Takes ownership of fd (made non-blocking). arg is for the owner: chan_arg(). Returns NULL with
+ * errno (ENOMEM). */
+struct chan *chan_new(int fd, const struct chan_proto *proto, enum peer self, enum peer other,
+    chan_handler handler, chan_gone gone, void *arg);
+/* Closes the socket and all queued fds. NULL is allowed. Safe inside the channel's own callbacks.
+ */
 void chan_free(struct chan *);
 void *chan_arg(const struct chan *);
 int chan_fd(const struct chan *);
@@ -75,38 +80,51 @@ void *chan_arg2(const struct chan *);
 void chan_on_detach(struct chan *, chan_detach);
 
 /*
- * Queues one packet and tries to send it. Takes ownership of fd in every case. A message that does not fit its own row
- * is a bug: fatalx. Never blocks; EAGAIN, ENOBUFS and ETOOMANYREFS keep the packet queued.
+ * For a peer whose misbehaviour must cost only itself: called once instead of fatalx() when it
+ * breaks the table. The channel may be freed in it; if it is not, nothing more is read from it.
  */
-void chan_send(struct chan *, uint32_t type, uint64_t id, const void *payload, size_t len, const void *tail,
-    size_t tail_len, int fd);
+typedef void (*chan_breach)(struct chan *, const char *why);
+void chan_on_breach(struct chan *, chan_breach);
+
+/*
+ * Queues one packet and tries to send it. Takes ownership of fd in every case. A message that does
+ * not fit its own row is a bug: fatalx. Never blocks; EAGAIN, ENOBUFS and ETOOMANYREFS keep the
+ * packet queued.
+ */
+void chan_send(struct chan *, uint32_t type, uint64_t id, const void *payload, size_t len,
+    const void *tail, size_t tail_len, int fd);
 /* Reads and dispatches what is there (at most a bounded number of packets). Call when readable. */
 void chan_readable(struct chan *);
-/* The same for one packet: 1 when one was handled, 0 when there is none now, -1 when the channel is over or freed. */
+/* The same for one packet: 1 when one was handled, 0 when there is none now, -1 when the channel is
+ * over or freed. */
 int chan_read_one(struct chan *);
 /* Sends what is queued. Call when writable. */
 void chan_writable(struct chan *);
-/* Unsent packets. Above CHAN_HIGH a program takes no new outside work until it is below CHAN_LOW again. */
+/* Unsent packets. Above CHAN_HIGH a program takes no new outside work until it is below CHAN_LOW
+ * again. */
 size_t chan_queued(const struct chan *);
 #define CHAN_HIGH 1024
 #define CHAN_LOW 256
 
 int msg_take_fd(struct msg *); /* -1 if there is none (left) */
 
-/* The one gate: NULL, or the reason why this packet breaks the table. Pure; used by chan_readable() and by tests. */
-const char *chan_check(const struct chan_proto *, enum peer from, uint32_t type, size_t body_len, int nfds,
-    const struct msg_spec **spec);
+/* The one gate: NULL, or the reason why this packet breaks the table. Pure; used by chan_readable()
+ * and by tests. */
+const char *chan_check(const struct chan_proto *, enum peer from, uint32_t type, size_t body_len,
+    int nfds, const struct msg_spec **spec);
 
 /*
  * What a proto header says with its X-macro LIST(X), rows X(from, NAME, payload, tail, fd):
- * the enum MSG_NAME, size asserts, the table of struct msg_spec, and send_NAME(chan, id, &payload, tail, tail_len, fd).
- * A program handles what its peer may say, and nothing else, with one switch; a missing handler does not link:
+ * the enum MSG_NAME, size asserts, the table of struct msg_spec, and send_NAME(chan, id, &payload,
+ *tail, tail_len, fd). A program handles what its peer may say, and nothing else, with one switch; a
+ *missing handler does not link:
  *
  *	#define CASE_APID(name, pay) CHAN_CASE(name, pay)
  *	#define CASE_MANAGERD(name, pay)
  *	#define HANDLER_APID(name, pay) CHAN_HANDLER(name, pay)
  *	#define HANDLER_MANAGERD(name, pay)
- *	APID_MANAGERD(CHAN_X_HANDLER)           declares on_GET(struct chan *, const struct m_id *, struct msg *) ...
+ *	APID_MANAGERD(CHAN_X_HANDLER)           declares on_GET(struct chan *, const struct m_id *,
+ *struct msg *) ...
  *
  *	static void
  *	on_GET(struct chan *c, const struct m_id *p, struct msg *m)
@@ -124,20 +142,22 @@ const char *chan_check(const struct chan_proto *, enum peer from, uint32_t type,
  */
 #define CHAN_X_ENUM(from, name, pay, tl, fdr) MSG_##name,
 #define CHAN_X_SPEC(from, name, pay, tl, fdr) {MSG_##name, from, fdr, sizeof(pay), tl, #name},
-#define CHAN_X_ASSERT(from, name, pay, tl, fdr)                                                                        \
-	_Static_assert(sizeof(struct msg_header) + sizeof(pay) + (tl) <= MSG_MAX, #name ": over MSG_MAX");             \
+#define CHAN_X_ASSERT(from, name, pay, tl, fdr)                                                 \
+	_Static_assert(                                                                         \
+	    sizeof(struct msg_header) + sizeof(pay) + (tl) <= MSG_MAX, #name ": over MSG_MAX"); \
 	_Static_assert(sizeof(pay) % 8 == 0, #name ": pad the payload to 8 bytes");
-#define CHAN_X_SEND(from, name, pay, tl, fdr)                                                                          \
-	static inline void send_##name(                                                                                \
-	    struct chan *c, uint64_t id, const pay *p, const void *tail, size_t tail_len, int fd)                      \
-	{                                                                                                              \
-		chan_send(c, MSG_##name, id, p, sizeof(*p), tail, tail_len, fd);                                       \
+#define CHAN_X_SEND(from, name, pay, tl, fdr)                                                     \
+	static inline void send_##name(                                                           \
+	    struct chan *c, uint64_t id, const pay *p, const void *tail, size_t tail_len, int fd) \
+	{                                                                                         \
+		chan_send(c, MSG_##name, id, p, sizeof(*p), tail, tail_len, fd);                  \
 	}
-/* One case per message that the peer `P` may send: expands CASE_<from>(name, payload) of the including file. */
+/* One case per message that the peer `P` may send: expands CASE_<from>(name, payload) of the
+ * including file. */
 #define CHAN_X_CASE(from, name, pay, tl, fdr) CASE_##from(name, pay)
-#define CHAN_CASE(name, pay)                                                                                           \
-	case MSG_##name:                                                                                               \
-		on_##name(c, m->payload, m);                                                                           \
+#define CHAN_CASE(name, pay)                 \
+	case MSG_##name:                     \
+		on_##name(c, m->payload, m); \
 		break;
 #define CHAN_X_HANDLER(from, name, pay, tl, fdr) HANDLER_##from(name, pay)
 #define CHAN_HANDLER(name, pay) static void on_##name(struct chan *, const pay *, struct msg *);
