@@ -1,4 +1,6 @@
 PROGRAMS += agent-sandboxd
+CONFIG_OBJS := $(BUILD)/obj/proto/config_parse.o $(BUILD)/obj/proto/config_check.o
 AGENT_SANDBOXD_OBJS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard agent-sandboxd/*.c))
-$(BUILD)/agent-sandboxd: $(AGENT_SANDBOXD_OBJS) $(COMMON)
+$(AGENT_SANDBOXD_OBJS): ALL_CFLAGS += -DLIBEXECDIR='"$(PREFIX)/libexec/agent-sandbox"'
+$(BUILD)/agent-sandboxd: $(AGENT_SANDBOXD_OBJS) $(CONFIG_OBJS) $(COMMON)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lbsd

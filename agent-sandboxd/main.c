@@ -1,0 +1,243 @@
+/*
+ * agent-sandboxd, the parent: reads the configuration, binds the port, starts the other programs
+ * and watches them. It parses nothing that comes from a client, a sandbox or the engine.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <bsd/string.h>
+#include <bsd/unistd.h>
+
+#include "agent-sandboxd/parent.h"
+#include "common/confine.h"
+#include "common/log.h"
+
+#define CONFIG_FILE_MAX (1024 * 1024)
+
+extern char **environ;
+
+struct options {
+	const char *file, *host, *port, *resume;
+	enum instance_rule instance;
+};
+
+static const char usage[] =
+    "usage: agent-sandboxd [-f FILE] [--host HOST] [--port PORT] [--adopt | --new-instance]\n"
+    "\n"
+    "  -f FILE         read settings from FILE, one NAME=VALUE a line\n"
+    "  --host HOST     as AGENT_SANDBOX_HOST\n"
+    "  --port PORT     as AGENT_SANDBOX_PORT\n"
+    "  --adopt         the data directory was moved here: go on with it\n"
+    "  --new-instance  the data directory is a copy: begin a new identity with its snapshots\n"
+    "  --version, --help\n"
+    "\n"
+    "The command line wins over the environment, which wins over the file. Settings:\n\n";
+
+static void __attribute__((noreturn)) help(void)
+{
+	fputs(usage, stdout);
+#define HELP(key, type, def, lo, hi, to, doc) \
+	printf("  AGENT_SANDBOX_%s=%s\n      %s\n", #key, def, doc);
+	CONFIG_TABLE(HELP)
+	printf("  DOCKER_HOST=unix://%s\n      socket of the Docker engine\n", ENGINE_DEFAULT);
+	exit(0);
+}
+
+static void
+parse_options(struct options *o, int argc, char **argv)
+{
+	static const struct option longs[] = {{"host", required_argument, NULL, 'H'},
+	    {"port", required_argument, NULL, 'p'}, {"adopt", no_argument, NULL, 'a'},
+	    {"new-instance", no_argument, NULL, 'n'}, {"resume", required_argument, NULL, 'r'},
+	    {"version", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'},
+	    {NULL, 0, NULL, 0}};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "f:h", longs, NULL)) != -1) {
+		switch (c) {
+		case 'f':
+			o->file = optarg;
+			break;
+		case 'H':
+			o->host = optarg;
+			break;
+		case 'p':
+			o->port = optarg;
+			break;
+		case 'a':
+			o->instance = INSTANCE_ADOPT;
+			break;
+		case 'n':
+			o->instance = INSTANCE_NEW;
+			break;
+		case 'r':
+			o->resume = optarg;
+			break;
+		case 'v':
+			puts("agent-sandboxd " VERSION);
+			exit(0);
+		case 'h':
+			help();
+		default:
+			exit(EXIT_CONFIG);
+		}
+	}
+	if (optind != argc)
+		fatal_config("there is no argument \"%s\"; see --help", argv[optind]);
+}
+
+static void
+warn(const char *text)
+{
+	log_warnx("%s", text);
+}
+
+static void
+put(struct settings *s, enum config_source from, const char *name, const char *value)
+{
+	char text[CONFIG_ERROR_MAX];
+	int r = config_put(s, from, name, value, text);
+
+	if (r == -1)
+		fatal_config("%s", text);
+	if (r == 1)
+		warn(text);
+}
+
+static void
+read_environment(struct settings *s)
+{
+	char name[128];
+	const char *eq;
+
+	for (char **e = environ; *e != NULL; e++) {
+		if ((eq = strchr(*e, '=')) == NULL || eq - *e >= (long)sizeof(name))
+			continue;
+		memcpy(name, *e, eq - *e);
+		name[eq - *e] = '\0';
+		put(s, FROM_ENV, name, eq + 1);
+	}
+}
+
+static void
+read_file(struct settings *s, const char *path)
+{
+	static char buf[CONFIG_FILE_MAX + 1];
+	char text[CONFIG_ERROR_MAX];
+	struct stat st;
+	ssize_t n;
+	size_t len = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd == -1 || fstat(fd, &st) == -1)
+		fatal_config("%s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		fatal_config("%s: is not a file", path);
+	while (len < CONFIG_FILE_MAX && (n = read(fd, buf + len, CONFIG_FILE_MAX - len)) > 0)
+		len += n;
+	close(fd);
+	if (len == CONFIG_FILE_MAX || strlen(buf) != len)
+		fatal_config("%s: is too large, or not a text", path);
+	if (config_put_lines(s, buf, text, warn) == -1)
+		fatal_config("%s: %s", path, text);
+	if (s->from[CFG_API_KEYS] == FROM_FILE && (st.st_mode & 077) != 0)
+		log_warnx("%s holds keys and can be read by others: chmod 600", path);
+	explicit_bzero(buf, len);
+}
+
+static void
+configure(struct settings *s, const struct options *o)
+{
+	char text[CONFIG_ERROR_MAX];
+
+	config_init(s);
+	if (o->host != NULL)
+		put(s, FROM_ARGV, "AGENT_SANDBOX_HOST", o->host);
+	if (o->port != NULL)
+		put(s, FROM_ARGV, "AGENT_SANDBOX_PORT", o->port);
+	read_environment(s);
+	if (o->file != NULL)
+		read_file(s, o->file);
+	if (config_check(s, text) == -1)
+		fatal_config("%s", text);
+	log_set_level((enum log_level)s->c.num[CFG_LOG_LEVEL]);
+}
+
+/* Whatever the caller left open is not for the programs; 0, 1 and 2 must be something. */
+static void
+clean_descriptors(struct parent *p, int resumed)
+{
+	struct rlimit rl;
+	int fd;
+
+	do {
+		if ((fd = open("/dev/null", O_RDWR)) == -1)
+			_exit(1);
+	} while (fd <= STDERR_FILENO);
+	closefrom(resumed ? LISTEN_FD + 1 : LISTEN_FD);
+	fd = open("/dev/null", O_RDWR);
+	if ((p->null_fd = fcntl(fd, F_DUPFD_CLOEXEC, LISTEN_FD + 1)) == -1)
+		fatal("/dev/null");
+	close(fd);
+	/* One descriptor for each session; the programs get limits of their own. */
+	if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
+		rl.rlim_cur = rl.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &rl);
+	}
+}
+
+static void
+confine(struct parent *p, int resumed)
+{
+	/* A filter stays over the exec, and would be stacked. */
+	if (resumed && prctl(PR_GET_SECCOMP) == 2)
+		return;
+	p->partial = confine_parent(p->as_root, p->set.c.num[CFG_ALLOW_WEAKER]) != 0 || !p->as_root;
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct parent p;
+	struct options o = {0};
+	enum outcome outcome;
+
+	log_init("agent-sandboxd", LOG_LEVEL_INFO);
+	parse_options(&o, argc, argv);
+	clean_descriptors(&p, o.resume != NULL);
+	umask(077);
+	watch_signals();
+	p.instance = o.instance;
+	if (o.resume != NULL)
+		restart_parse(&p, o.resume);
+	configure(&p.set, &o);
+	paths_programs(&p);
+	paths_users(&p);
+	if (o.resume != NULL)
+		listen_inherit(&p);
+	else
+		listen_bind(&p);
+	paths_data_dir(&p);
+	paths_engine(&p, &p.engine);
+	if (!p.engine.exists)
+		log_warnx("there is no engine at %s yet", p.set.engine);
+	confine(&p, o.resume != NULL);
+	start_all(&p);
+	outcome = watch_run(&p);
+	watch_end_all(&p);
+	switch (p.outcome) {
+	case STOPPED:
+		return 0;
+	case MISCONFIGURED:
+		return EXIT_CONFIG;
+	default:
+		restart_exec(&p, argv, outcome == DIED && !paths_engine_moved(&p));
+	}
+}

@@ -1,0 +1,116 @@
+/* The parent's state, and what its files offer each other. */
+#ifndef AGENT_SANDBOXD_PARENT_H
+#define AGENT_SANDBOXD_PARENT_H
+
+#include <sys/types.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "common/chan.h"
+#include "proto/config_parse.h"
+#include "proto/parent.h"
+
+#define LISTEN_FD 3 /* in the parent, so that a restart finds it */
+#define RESTARTS_MAX 10
+#define RESTART_WINDOW_MS (300 * 1000)
+#define READY_MS (30 * 1000)
+
+enum program_index { PROG_APID, PROG_MANAGERD, PROG_DOCKERD_PROXY, PROG_SESSIOND, PROGRAM_KINDS };
+#define LONG_LIVED PROG_SESSIOND /* those before it */
+
+struct parent;
+
+/* One running program. Sessions are these too, with an id of managerd's. */
+struct process {
+	struct parent *parent;
+	enum program_index kind;
+	pid_t pid; /* 0: not running */
+	struct chan *chan;
+	int ready;
+	int64_t started_ms;
+	uint64_t session;
+	struct process *next;
+};
+
+/* What tells one engine's socket from its successor. */
+struct engine_id {
+	int exists;
+	dev_t dev;
+	ino_t ino;
+	gid_t gid;
+	mode_t mode;
+	struct timespec changed;
+};
+
+/* Why the loop ended. */
+enum outcome { RUNNING, STOPPED, DIED, ENGINE_CHANGED, MISCONFIGURED };
+
+struct parent {
+	struct settings set;
+	int as_root;
+	int partial;      /* the parent's own confinement is weaker than asked */
+	int told_partial; /* managerd knows that something is */
+	enum instance_rule instance;
+	int null_fd;
+	int listening;
+	char self[PARENT_PATH_MAX];     /* this program */
+	char dir[PARENT_PATH_MAX];      /* of the programs */
+	char data_dir[PARENT_PATH_MAX]; /* absolute */
+	char url[128];
+	uid_t uid[PROGRAM_KINDS];
+	gid_t gid[PROGRAM_KINDS];
+	struct engine_id engine;  /* as the programs were told */
+	struct engine_id pending; /* seen once, and not yet acted on */
+	struct process prog[LONG_LIVED];
+	struct process *sessions;
+	size_t nsessions;
+	enum outcome outcome;
+	int64_t restarts[RESTARTS_MAX]; /* boot time in ms of the counted ones; oldest first */
+	size_t nrestarts;
+};
+
+extern const char *const program_names[PROGRAM_KINDS];
+int64_t now_ms(void);
+
+/* listen.c: binds HOST and PORT to LISTEN_FD and writes what it got back to the settings. Wrong:
+ * EXIT_CONFIG. */
+void listen_bind(struct parent *);
+/* After a restart the socket is there already. */
+void listen_inherit(struct parent *);
+void listen_open(struct parent *);
+
+/* paths.c. Wrong: EXIT_CONFIG. */
+void paths_programs(struct parent *);
+void paths_users(struct parent *);
+void paths_data_dir(struct parent *);
+void paths_engine(const struct parent *, struct engine_id *);
+int paths_engine_differs(const struct engine_id *, const struct engine_id *);
+/* Whether the engine's socket is gone or another than the programs were told: then their death is
+ * no fault of theirs. */
+int paths_engine_moved(const struct parent *);
+
+/* start.c: all long-lived programs with the channels between them. Out of descriptors or processes:
+ * fatal. */
+void start_all(struct parent *);
+/* One sessiond; *managerd_end is managerd's end of their channel. NULL: it could not be started,
+ * and why is logged. */
+struct process *start_session(struct parent *, uint64_t session, int *managerd_end);
+
+/* sessions.c: what only managerd may ask, and a session's end. */
+void sessions_message(struct chan *, struct msg *);
+void sessions_over(struct parent *, struct process *, int status);
+void sessions_overdue(struct parent *);
+
+/* watch.c: runs until something ends it, then ends every program. */
+enum outcome watch_run(struct parent *);
+void watch_end_all(struct parent *);
+void watch_signals(void);
+void watch_message(struct chan *, struct msg *);
+void watch_gone(struct chan *);
+void watch_breach(struct chan *, const char *why);
+
+/* restart.c: what a re-exec hands to its successor, as one argument. */
+void restart_parse(struct parent *, const char *state);
+void restart_exec(struct parent *, char **argv, int counted) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,339 @@
+/* The loop: channels, signals, deaths, the engine's socket; and how all programs are ended. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "agent-sandboxd/parent.h"
+#include "common/log.h"
+
+#define TICK_MS 500
+#define DRAIN_MS 2000 /* for apid alone, to end its streams */
+#define TERM_MS 1000  /* for the others after it */
+#define CRASH_MS 2000 /* for all, when one has died */
+#define KILL_MS 500
+
+static volatile sig_atomic_t got_child, got_stop, got_hup;
+
+int64_t
+now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void
+on_signal(int sig)
+{
+	if (sig == SIGCHLD)
+		got_child = 1;
+	else if (sig == SIGHUP)
+		got_hup = 1;
+	else
+		got_stop = sig;
+}
+
+/* They stay blocked but for the poll, so that none is missed; a restarted parent finds those that
+ * came meanwhile. */
+void
+watch_signals(void)
+{
+	static const int sigs[] = {SIGCHLD, SIGHUP, SIGTERM, SIGINT};
+	struct sigaction sa = {.sa_handler = on_signal};
+	sigset_t set;
+
+	sigfillset(&sa.sa_mask);
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(sigs) / sizeof(sigs[0]); i++) {
+		sigaction(sigs[i], &sa, NULL);
+		sigaddset(&set, sigs[i]);
+	}
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static void
+ready(struct process *proc, const struct m_ready *m)
+{
+	struct parent *p = proc->parent;
+	struct process *managerd = &p->prog[PROG_MANAGERD];
+	const struct m_none none = {0};
+
+	proc->ready = 1;
+	log_debug("%s[%d] is ready", program_names[proc->kind], proc->pid);
+	if (proc == managerd)
+		p->instance = INSTANCE_CHECK;
+	if ((m->partial || p->partial) && !p->told_partial && managerd->chan != NULL) {
+		p->told_partial = 1;
+		send_P_PARTIAL(managerd->chan, 0, &none, NULL, 0, -1);
+		log_warnx("confinement is partial: %s",
+		    p->as_root ? "this kernel lacks a part of it"
+			       : "not started by root, so all run as one user");
+	}
+}
+
+void
+watch_message(struct chan *c, struct msg *m)
+{
+	struct process *proc = chan_arg(c);
+
+	if (m->type != MSG_P_READY)
+		sessions_message(c, m);
+	else if (proc->ready)
+		watch_breach(c, "ready twice");
+	else
+		ready(proc, m->payload);
+}
+
+/* A program without its channel is of no use. Its own end, if it has come to that, is not changed
+ * by the kill. */
+void
+watch_gone(struct chan *c)
+{
+	struct process *proc = chan_arg(c);
+
+	proc->chan = NULL;
+	chan_free(c);
+	kill(proc->pid, SIGKILL);
+}
+
+void
+watch_breach(struct chan *c, const char *why)
+{
+	struct process *proc = chan_arg(c);
+
+	log_warnx("%s[%d] breaks the rules of its channel: %s", program_names[proc->kind],
+	    proc->pid, why);
+	watch_gone(c);
+}
+
+static void
+log_end(const struct process *proc, int status)
+{
+	const char *name = program_names[proc->kind];
+
+	if (WIFSIGNALED(status))
+		log_warnx("%s[%d] was ended by signal %d (%s)%s", name, proc->pid, WTERMSIG(status),
+		    strsignal(WTERMSIG(status)),
+		    WTERMSIG(status) == SIGSYS ? ": killed by its system call filter" : "");
+	else if (WEXITSTATUS(status) == 127)
+		log_warnx("%s[%d] could not be executed", name, proc->pid);
+	else
+		log_warnx("%s[%d] ended with status %d", name, proc->pid, WEXITSTATUS(status));
+}
+
+static void
+ended(struct parent *p, struct process *proc, int status)
+{
+	if (proc->kind == PROG_SESSIOND) {
+		if (status != 0 && p->outcome == RUNNING)
+			log_end(proc, status);
+		sessions_over(p, proc, status);
+		return;
+	}
+	if (p->outcome == RUNNING) {
+		log_end(proc, status);
+		p->outcome = DIED;
+	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CONFIG && p->outcome == DIED)
+		p->outcome = MISCONFIGURED;
+	proc->pid = 0;
+	chan_free(proc->chan);
+	proc->chan = NULL;
+}
+
+static struct process *
+find(struct parent *p, pid_t pid)
+{
+	struct process *proc;
+
+	for (int i = 0; i < LONG_LIVED; i++)
+		if (p->prog[i].pid == pid)
+			return &p->prog[i];
+	for (proc = p->sessions; proc != NULL && proc->pid != pid;)
+		proc = proc->next;
+	return proc;
+}
+
+static void
+reap(struct parent *p)
+{
+	struct process *proc;
+	pid_t pid;
+	int status;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if ((proc = find(p, pid)) != NULL)
+			ended(p, proc, status);
+}
+
+static void
+check_ready(struct parent *p)
+{
+	int n = 0;
+
+	if (p->listening)
+		return;
+	for (int i = 0; i < LONG_LIVED; i++) {
+		n += p->prog[i].ready;
+		if (!p->prog[i].ready && now_ms() - p->prog[i].started_ms > READY_MS) {
+			log_warnx("%s[%d] is not ready after %d s", program_names[i],
+			    p->prog[i].pid, READY_MS / 1000);
+			p->outcome = DIED;
+		}
+	}
+	if (n == LONG_LIVED)
+		listen_open(p);
+}
+
+/* A socket that was just made may get its owner a moment later: what is seen twice is what it is.
+ */
+static void
+check_engine(struct parent *p)
+{
+	struct engine_id now;
+
+	paths_engine(p, &now);
+	if (!now.exists || !paths_engine_differs(&now, &p->engine))
+		return;
+	if (!paths_engine_differs(&now, &p->pending)) {
+		log_info("the engine's socket %s is %s", p->set.engine,
+		    p->engine.exists ? "another" : "there");
+		p->outcome = ENGINE_CHANGED;
+	}
+	p->pending = now;
+}
+
+static size_t
+fill(struct parent *p, struct pollfd **pfds, struct chan ***chans)
+{
+	size_t n = 0, max = LONG_LIVED + p->nsessions;
+
+	*pfds = reallocarray(*pfds, max, sizeof(**pfds));
+	*chans = reallocarray(*chans, max, sizeof(**chans));
+	if (*pfds == NULL || *chans == NULL)
+		fatal("poll");
+	for (int i = 0; i < LONG_LIVED; i++)
+		if (p->prog[i].chan != NULL)
+			(*chans)[n++] = p->prog[i].chan;
+	for (struct process *s = p->sessions; s != NULL; s = s->next)
+		if (s->chan != NULL)
+			(*chans)[n++] = s->chan;
+	for (size_t i = 0; i < n; i++)
+		(*pfds)[i] = (struct pollfd){.fd = chan_fd((*chans)[i]),
+		    .events = POLLIN | (chan_queued((*chans)[i]) > 0 ? POLLOUT : 0)};
+	return n;
+}
+
+/* A callback frees no channel but its own, so the others stay good for the round. */
+static void
+serve(struct chan *c, short events)
+{
+	if ((events & POLLOUT) != 0)
+		chan_writable(c);
+	if ((events & ~POLLOUT) != 0)
+		chan_readable(c);
+}
+
+enum outcome
+watch_run(struct parent *p)
+{
+	static struct pollfd *pfds;
+	static struct chan **chans;
+	const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
+	int64_t next_tick = now_ms() + TICK_MS;
+	sigset_t none;
+	size_t n;
+
+	sigemptyset(&none);
+	while (p->outcome == RUNNING) {
+		n = fill(p, &pfds, &chans);
+		if (ppoll(pfds, n, &tick, &none) == -1) {
+			if (errno != EINTR)
+				fatal("ppoll");
+			n = 0;
+		}
+		for (size_t i = 0; i < n; i++)
+			serve(chans[i], pfds[i].revents);
+		if (got_child) {
+			got_child = 0;
+			reap(p);
+		}
+		if (got_hup) {
+			got_hup = 0;
+			log_info("SIGHUP: there is nothing to read again in this version");
+		}
+		if (p->outcome == RUNNING)
+			check_ready(p);
+		if (p->outcome == RUNNING && now_ms() >= next_tick) {
+			next_tick = now_ms() + TICK_MS;
+			sessions_overdue(p);
+			check_engine(p);
+		}
+		if (got_stop)
+			p->outcome = STOPPED;
+	}
+	if (got_stop)
+		log_info("signal %d: ending", (int)got_stop);
+	return p->outcome;
+}
+
+static void
+signal_all(struct parent *p, int sig)
+{
+	for (int i = 0; i < LONG_LIVED; i++)
+		if (p->prog[i].pid > 0)
+			kill(p->prog[i].pid, sig);
+	for (struct process *s = p->sessions; s != NULL; s = s->next)
+		kill(s->pid, sig);
+}
+
+static int
+alive(const struct parent *p)
+{
+	int n = p->sessions != NULL;
+
+	for (int i = 0; i < LONG_LIVED; i++)
+		n += p->prog[i].pid > 0;
+	return n;
+}
+
+/* Until only is gone (NULL: all of them), or the time is over. */
+static void
+wait_gone(struct parent *p, const struct process *only, int64_t ms)
+{
+	int64_t end = now_ms() + ms, left;
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (;;) {
+		reap(p);
+		left = end - now_ms();
+		if (left <= 0 || (only != NULL ? only->pid <= 0 : !alive(p)))
+			return;
+		sigtimedwait(&child, NULL,
+		    &(struct timespec){.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000});
+	}
+}
+
+void
+watch_end_all(struct parent *p)
+{
+	struct process *apid = &p->prog[PROG_APID];
+
+	if (p->outcome == STOPPED && apid->pid > 0) {
+		kill(apid->pid, SIGTERM);
+		wait_gone(p, apid, DRAIN_MS);
+	}
+	signal_all(p, SIGTERM);
+	wait_gone(p, NULL, p->outcome == STOPPED ? TERM_MS : CRASH_MS);
+	signal_all(p, SIGKILL);
+	wait_gone(p, NULL, KILL_MS);
+	if (alive(p))
+		log_warnx("some programs could not be ended");
+}

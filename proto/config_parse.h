@@ -1,0 +1,47 @@
+/*
+ * From names and values to a checked struct config. Pure functions, used by the parent, which has
+ * the say, and by doctor, which tells what the parent would say.
+ */
+#ifndef PROTO_CONFIG_PARSE_H
+#define PROTO_CONFIG_PARSE_H
+
+#include <stddef.h>
+#include "proto/config.h"
+
+#define CONFIG_ERROR_MAX 512
+#define ENGINE_DEFAULT "/var/run/docker.sock"
+
+/* Where a value comes from. A later one wins; the names of the older system lose against ours,
+ * wherever they stand. */
+enum config_source {
+	FROM_DEFAULT,
+	FROM_FILE_ALIAS,
+	FROM_ENV_ALIAS,
+	FROM_FILE,
+	FROM_ENV,
+	FROM_ARGV
+};
+
+struct settings {
+	struct config c;
+	uint8_t from[CONFIG_KEYS]; /* enum config_source */
+	char *engine;              /* absolute path of the engine's socket */
+	uint8_t engine_from;
+};
+
+/* Everything at its default. Fatal when out of memory, as are the others. */
+void config_init(struct settings *);
+void config_free(struct settings *);
+/*
+ * One name and value, of whatever variable: those that do not concern us are ignored, unless they
+ * stand in a file. Returns 0, 1 with a warning in text, or -1 with the reason in text (text holds
+ * CONFIG_ERROR_MAX bytes).
+ */
+int
+config_put(struct settings *, enum config_source, const char *name, const char *value, char *text);
+/* The lines of a file; changes buf. on_warning may be NULL. */
+int config_put_lines(struct settings *, char *buf, char *text, void (*on_warning)(const char *));
+/* What one value alone cannot show. Returns as config_put(). */
+int config_check(struct settings *, char *text);
+
+#endif

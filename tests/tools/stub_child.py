@@ -1,0 +1,120 @@
+#!/usr/bin/python3 -IS
+"""Stands in for any program that agent-sandboxd starts: does the start handshake, then what the files beside it say.
+
+Copied as apid, managerd, dockerd-proxy or sessiond into one folder with agent-sandboxd. NAME.do there holds words:
+"exit=N" ends before it is ready, "hang" is never ready, "partial", "deaf" ignores SIGTERM. NAME.seen gets one JSON line
+per start: argv, environment, descriptors, setup, configuration. managerd also obeys lines added to managerd.cmd:
+"session N", "kill N", "garbage", and writes what it is told to managerd.told.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+
+SETUP, CONFIG, START, READY = 0x100, 0x101, 0x102, 0x103
+SESSION_START, SESSION_KILL, SESSION, SESSION_OVER, PARTIAL = 0x180, 0x181, 0x182, 0x183, 0x184
+HEADER = struct.Struct("=IIQ")
+
+base, name = os.path.dirname(os.path.abspath(sys.argv[0])), os.path.basename(sys.argv[0])
+fds = {fd: os.readlink(f"/proc/self/fd/{fd}") for fd in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{fd}")}
+parent = socket.socket(fileno=3)
+parent.setblocking(True)
+
+
+def send(kind, body, ident=0):
+    parent.send(HEADER.pack(kind, HEADER.size + len(body), ident) + body)
+
+
+def receive():
+    data, received, _, _ = socket.recv_fds(parent, 65536, 1)
+    if not data:
+        os._exit(0)
+    kind, length, ident = HEADER.unpack_from(data)
+    assert length == len(data)
+    return kind, ident, data[HEADER.size :], received
+
+
+def words():
+    try:
+        with open(f"{base}/{name}.do") as f:
+            return f.read().split()
+    except OSError:
+        return []
+
+
+def note(suffix, value):
+    fd = os.open(f"{base}/{name}.{suffix}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    os.write(fd, (json.dumps(value) + "\n").encode())
+    os.close(fd)
+
+
+def handshake():
+    setup, config = None, {}
+    while True:
+        kind, _, body, _ = receive()
+        if kind == SETUP:
+            uid, gid, extra, root, weaker, partial, _, level, instance = struct.unpack_from("=IIIBBBBIB", body)
+            setup = {"uid": uid, "gid": gid, "extra_gid": extra, "as_root": root, "allow_weaker": weaker}
+            setup |= {"partial": partial, "log_level": level, "instance": instance, "path": body[24:].decode()}
+        elif kind == CONFIG:
+            key, num = struct.unpack_from("=I4xq", body)
+            config[key] = [num, body[16:].decode()]
+        elif kind == START:
+            return setup, config
+
+
+def obey(line, sent):
+    verb, _, arg = line.partition(" ")
+    if verb == "session":
+        send(SESSION_START, struct.pack("=Q", int(arg)), int(arg))
+    elif verb == "kill":
+        send(SESSION_KILL, struct.pack("=Q", int(arg)), int(arg))
+    elif verb == "garbage":
+        parent.send(b"garbage")
+
+
+def run_managerd():
+    done, ends = 0, {}
+    while True:
+        if select.select([parent], [], [], 0.05)[0]:
+            kind, ident, body, received = receive()
+            ends[ident] = received
+            over = struct.unpack_from("=Qi", body)[1] if kind == SESSION_OVER else None
+            note("told", [kind, ident, over, len(received)])
+            if kind == SESSION_OVER:
+                for fd in ends.pop(ident, []):
+                    os.close(fd)
+        try:
+            with open(f"{base}/managerd.cmd") as f:
+                lines = f.read().splitlines()
+        except OSError:
+            lines = []
+        for line in lines[done:]:
+            obey(line, done)
+        done = len(lines)
+
+
+setup, config = handshake()
+todo = words()
+if "deaf" in todo:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open("/proc/self/status") as f:
+    blocked = next(line.split()[1] for line in f if line.startswith("SigBlk"))
+note(
+    "seen",
+    {"pid": os.getpid(), "argv": sys.argv, "env": dict(os.environ), "fds": fds, "setup": setup, "config": config, "blocked": blocked},
+)
+for word in todo:
+    if word.startswith("exit="):
+        sys.stderr.write(f"{name}: one line of its own\n")
+        os._exit(int(word[5:]))
+if "hang" not in todo:
+    send(READY, struct.pack("=B7x", "partial" in todo))
+if name == "managerd":
+    run_managerd()
+while True:
+    receive()
