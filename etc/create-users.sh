@@ -1,0 +1,9 @@
+#!/bin/sh
+# Makes the system users that the programs run as, one for each, without home and shell. Harmless to run again.
+set -eu
+for user in _as-api _as-manager _as-docker _as-session; do
+	getent passwd $user >/dev/null && continue
+	getent group $user >/dev/null || groupadd --system $user
+	useradd --system --gid $user --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin \
+		--comment "agent-sandbox" $user
+done
