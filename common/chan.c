@@ -58,59 +58,12 @@ static struct {
 	uint8_t body[MSG_MAX - sizeof(struct msg_header) + 1];
 } inbox __attribute__((aligned(16)));
 
-static const char *
-peer_name(enum peer peer)
-{
-	static const char *const names[] = {
-	    "nobody", "parent", "child", "apid", "managerd", "dockerd-proxy", "sessiond"};
-
-	return (size_t)peer < sizeof(names) / sizeof(names[0]) ? names[peer] : "nobody";
-}
-
-static const struct msg_spec *
-find_spec(const struct chan_proto *proto, uint32_t type)
-{
-	size_t i;
-
-	for (i = 0; i < proto->nspecs; i++)
-		if (proto->specs[i].type == type)
-			return &proto->specs[i];
-	return NULL;
-}
-
-const char *
-chan_check(const struct chan_proto *proto, enum peer from, uint32_t type, size_t body_len, int nfds,
-    const struct msg_spec **out)
-{
-	const struct msg_spec *spec = find_spec(proto, type);
-
-	if (spec == NULL)
-		return "unknown type";
-	if (spec->from != from)
-		return "not for this sender to say";
-	if (body_len < spec->fixed)
-		return "too short";
-	if (body_len - spec->fixed > spec->tail)
-		return "too long";
-	if (nfds > 1)
-		return "more than one descriptor";
-	if (spec->fd == FD_NONE && nfds != 0)
-		return "a descriptor that it must not carry";
-	if (spec->fd == FD_MUST && nfds == 0)
-		return "without its descriptor";
-	if (out != NULL)
-		*out = spec;
-	return NULL;
-}
-
 /* A broken rule between our own programs. */
 static void __attribute__((noreturn))
 breach(const struct chan *c, enum peer from, uint32_t type, const char *reason)
 {
-	const struct msg_spec *spec = find_spec(c->proto, type);
-
 	fatalx("channel %s: message %s (0x%04x) from %s: %s", c->proto->name,
-	    spec != NULL ? spec->name : "?", (unsigned)type, peer_name(from), reason);
+	    chan_message_name(c->proto, type), (unsigned)type, chan_peer_name(from), reason);
 }
 
 struct chan *
@@ -291,7 +244,8 @@ transmit(struct chan *c, const struct iovec *iov, size_t niov, int fd)
 		case ECONNRESET: /* the reading side will find the end, and says so */
 			return CHAN_WANT_NOTHING;
 		default:
-			fatal("channel %s: sendmsg to %s", c->proto->name, peer_name(c->other));
+			fatal(
+			    "channel %s: sendmsg to %s", c->proto->name, chan_peer_name(c->other));
 		}
 	}
 	return CHAN_WANT_NOTHING;
@@ -305,7 +259,7 @@ enqueue(struct chan *c, const struct msg_header *h, const void *payload, size_t 
 
 	if (c->packets >= QUEUE_PACKETS_MAX || c->bytes + h->len > QUEUE_BYTES_MAX)
 		fatalx("channel %s: %zu packets of %zu bytes wait, and %s does not read them",
-		    c->proto->name, c->packets, c->bytes, peer_name(c->other));
+		    c->proto->name, c->packets, c->bytes, chan_peer_name(c->other));
 	if ((p = malloc(sizeof(*p) + h->len)) == NULL)
 		fatalx("channel %s: out of memory", c->proto->name);
 	p->len = h->len;
@@ -418,7 +372,8 @@ receive(struct chan *c, int *fd, int *nfds, const char **reason)
 		/* A peer that left packets of ours unread resets first; what it sent is still there
 		 * behind that. */
 		if (errno != EINTR && errno != ECONNRESET)
-			fatal("channel %s: recvmsg from %s", c->proto->name, peer_name(c->other));
+			fatal("channel %s: recvmsg from %s", c->proto->name,
+			    chan_peer_name(c->other));
 	}
 	*nfds = take_fds(&mh, fd);
 	if (n == 0 && *nfds == 0)

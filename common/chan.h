@@ -113,6 +113,10 @@ int msg_take_fd(struct msg *); /* -1 if there is none (left) */
 const char *chan_check(const struct chan_proto *, enum peer from, uint32_t type, size_t body_len,
     int nfds, const struct msg_spec **spec);
 
+/* For texts. */
+const char *chan_peer_name(enum peer);
+const char *chan_message_name(const struct chan_proto *, uint32_t type); /* "?" if there is none */
+
 /*
  * What a proto header says with its X-macro LIST(X), rows X(from, NAME, payload, tail, fd):
  * the enum MSG_NAME, size asserts, the table of struct msg_spec, and send_NAME(chan, id, &payload,
