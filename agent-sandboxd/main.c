@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <bsd/string.h>
@@ -193,15 +192,6 @@ clean_descriptors(struct parent *p, int resumed)
 	}
 }
 
-static void
-confine(struct parent *p, int resumed)
-{
-	/* A filter stays over the exec, and would be stacked. */
-	if (resumed && prctl(PR_GET_SECCOMP) == 2)
-		return;
-	p->partial = confine_parent(p->as_root, p->set.c.num[CFG_ALLOW_WEAKER]) != 0 || !p->as_root;
-}
-
 int
 main(int argc, char **argv)
 {
@@ -228,7 +218,10 @@ main(int argc, char **argv)
 	paths_engine(&p, &p.engine);
 	if (!p.engine.exists)
 		log_warnx("there is no engine at %s yet", p.set.engine);
-	confine(&p, o.resume != NULL);
+	else if (p.as_root && (p.engine.mode & (S_IWGRP | S_IWOTH)) == 0)
+		log_warnx(
+		    "only its owner may use %s: give it a group and chmod g+rw", p.set.engine);
+	p.partial |= confine_parent(p.as_root, p.set.c.num[CFG_ALLOW_WEAKER]) != 0 || !p.as_root;
 	start_all(&p);
 	outcome = watch_run(&p);
 	watch_end_all(&p);
