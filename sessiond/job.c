@@ -1,0 +1,415 @@
+/* The life of a job: its two sides, its deadlines, and the one word to managerd at its end. */
+#include <sys/socket.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/ids.h"
+#include "common/log.h"
+#include "common/record.h"
+#include "sessiond/channel.h"
+#include "sessiond/job.h"
+
+#define SECOND 1000000LL
+#define JOB_ARGS_TIME (10 * SECOND)
+#define JOB_KILL_TIME (10 * SECOND)     /* between asking the guest to stop and giving it up */
+#define JOB_BACKUP_TIME (10 * SECOND)   /* beyond a command's own limit, which the guest keeps */
+#define JOB_SILENCE_TIME (120 * SECOND) /* a transfer in which the guest owes us something */
+#define JOB_STALL_TIME (60 * SECOND)    /* a peer that does not read its last bytes */
+#define JOB_LINGER_TIME (5 * SECOND)    /* a peer that has them all and does not close */
+#define JOB_GIVE_MIN (GUEST_WINDOW / 4)
+
+static void job_gone(struct job *);
+
+static void
+job_arm(struct job *j, int64_t us)
+{
+	struct timeval tv = {us / SECOND, us % SECOND};
+
+	if (event_add(&j->timer, &tv) == -1)
+		fatalx("job: event");
+}
+
+/* A transfer whose next step is the guest's, and not ours or the peer's. */
+static int
+job_guest_owes(const struct job *j)
+{
+	if (j->kind & JOB_TAKES)
+		return !j->started || j->sent_end || j->our_credit == 0;
+	return j->data.pending == 0 && j->owed < JOB_GIVE_MIN;
+}
+
+static void
+job_overdue(struct job *j)
+{
+	int64_t clock = session_clock_us(j->s);
+
+	if (j->kind != JOB_EXEC && !j->closing)
+		j->deadline_us = (job_guest_owes(j) ? j->heard_us : clock) + JOB_SILENCE_TIME;
+	if (clock < j->deadline_us)
+		job_arm(j, j->deadline_us - clock);
+	else if (j->closing)
+		session_down(j->s, "no answer to a request to stop");
+	else if (j->kind == JOB_EXEC)
+		job_close(j);
+	else
+		job_fail(j, 502, "%s did not answer in time", j->s->name);
+}
+
+static void
+job_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct job *j = arg;
+	struct session *s = j->s;
+
+	(void)fd;
+	(void)what;
+	switch (j->phase) {
+	case JOB_ARGS:
+		job_fail(j, 500, "the command did not arrive in time");
+		break;
+	case JOB_OPEN:
+		job_overdue(j);
+		break;
+	case JOB_LAST:
+		job_free(j);
+		break;
+	default:
+		break;
+	}
+	session_batch_end(s);
+}
+
+static void
+job_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct job *j = arg;
+	struct session *s = j->s;
+
+	(void)fd;
+	(void)what;
+	if (j->phase == JOB_ARGS)
+		exec_read_args(j);
+	else if (j->phase == JOB_OPEN)
+		job_pump(j);
+	else if (j->phase == JOB_LAST && data_discard(&j->data))
+		job_free(j);
+	session_batch_end(s);
+}
+
+static void
+job_writable(evutil_socket_t fd, short what, void *arg)
+{
+	struct job *j = arg;
+	struct session *s = j->s;
+
+	(void)fd;
+	(void)what;
+	job_flush(j);
+	session_batch_end(s);
+}
+
+/* What still lies in the socket is read first where it counts: the arguments, and an upload up to
+ * its end. */
+static void
+job_closed(evutil_socket_t fd, short what, void *arg)
+{
+	struct job *j = arg;
+	struct session *s = j->s;
+
+	(void)fd;
+	(void)what;
+	if (j->phase != JOB_ARGS && !(j->kind & (JOB_WRITE | JOB_ARCHIVE_PUT)))
+		job_gone(j);
+	session_batch_end(s);
+}
+
+void
+job_decide(struct job *j, uint32_t status, const char *text)
+{
+	if (j->status != 0)
+		return;
+	j->status = status;
+	if (text != NULL && (j->text = strdup(text)) == NULL)
+		fatal("job");
+}
+
+static void
+job_tell(struct job *j, uint32_t status, const char *text)
+{
+	struct r_error e = {.status = status, .retry_after = status == 429 || status == 503};
+
+	if (j->status != 0)
+		return;
+	job_put(j, RECORD_ERROR, &e, sizeof(e), text, strlen(text), 0);
+	job_decide(j, status, text);
+}
+
+static int
+job_is_stream(int fd)
+{
+	int domain = 0, type = 0;
+	socklen_t len = sizeof(int);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
+}
+
+struct job *
+job_new(struct session *s, uint64_t id, enum job_kind kind, int fd)
+{
+	struct job *j;
+
+	if (!(kind & JOB_FILES) && !job_is_stream(fd)) {
+		log_warnx("job without a data socket");
+		close(fd);
+		fd = -1;
+		send_S_JOB_END(s->manager, id, &(struct m_job_end){.status = 500}, NULL, 0, -1);
+		return NULL;
+	}
+	if ((j = calloc(1, sizeof(*j))) == NULL)
+		fatal("job");
+	j->s = s;
+	j->id = id;
+	j->kind = kind;
+	j->phase = JOB_WAITING;
+	j->began_us = time_boot_us();
+	data_open(&j->data, s->base, fd, job_readable, job_writable, job_closed, j);
+	if (evtimer_assign(&j->timer, s->base, job_timer, j) == -1)
+		fatalx("job: event");
+	TAILQ_INSERT_TAIL(&s->jobs, j, entry);
+	if (++s->njobs > SESSION_JOBS_MAX) {
+		/* Gone at once: the socket is new, so the peer has the record already. */
+		job_tell(j, 429, "too many requests for one sandbox at once");
+		data_flush(&j->data);
+		data_deafen(&j->data);
+		job_over(j);
+		return NULL;
+	}
+	if (kind == JOB_EXEC) {
+		j->phase = JOB_ARGS;
+		job_arm(j, JOB_ARGS_TIME);
+	}
+	return j;
+}
+
+void
+job_free(struct job *j)
+{
+	struct session *s = j->s;
+
+	job_release_channel(j);
+	if (j->dirty)
+		TAILQ_REMOVE(&s->dirty, j, dirty_entry);
+	TAILQ_REMOVE(&s->jobs, j, entry);
+	s->njobs--;
+	event_del(&j->timer);
+	data_close(&j->data);
+	buf_free(&j->args);
+	pack_free(j->pack);
+	free(j->path);
+	free(j->text);
+	free(j);
+	if (s->njobs == 0)
+		guest_idle(s);
+}
+
+void
+job_ready(struct job *j)
+{
+	j->phase = JOB_WAITING;
+	event_del(&j->timer);
+	if (j->s->state == SESSION_DOWN)
+		job_fail(j, 502, "the engine lost %s", j->s->name);
+	else
+		job_begin(j);
+}
+
+void
+job_begin(struct job *j)
+{
+	if (j->s->state != SESSION_UP || guest_full(j->s))
+		return;
+	if (channel_open(j) == -1) {
+		job_fail(j, 429, "%s is running %d commands and transfers; try again", j->s->name,
+		    j->kind == JOB_EXEC ? EXECS_MAX : GUEST_CHANNELS);
+		return;
+	}
+	j->phase = JOB_OPEN;
+	j->heard_us = session_clock_us(j->s);
+	if (j->kind == JOB_EXEC) {
+		j->deadline_us = j->heard_us + j->exec.timeout_us + JOB_BACKUP_TIME;
+		exec_open(j);
+	} else {
+		j->deadline_us = j->heard_us + JOB_SILENCE_TIME;
+		if (j->kind & JOB_FILES)
+			pack_open(j);
+		else
+			file_open(j);
+	}
+	job_arm(j, j->deadline_us - j->heard_us);
+	job_pump(j);
+}
+
+void
+job_fail(struct job *j, uint32_t status, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	job_tell(j, status, text);
+	if (j->channel != 0)
+		job_close(j);
+	else
+		job_over(j);
+}
+
+void
+job_lost(struct job *j, uint32_t status, const char *text)
+{
+	if (j->phase == JOB_LAST)
+		return;
+	job_tell(j, status, text);
+	job_over(j);
+}
+
+void
+job_close(struct job *j)
+{
+	if (j->closing)
+		return;
+	j->closing = 1;
+	data_watch(&j->data, 0);
+	guest_send(j->s, j->kind == JOB_EXEC && j->started ? G_KILL : G_CLOSE, j->channel, NULL, 0);
+	j->deadline_us = session_clock_us(j->s) + JOB_KILL_TIME;
+	job_arm(j, JOB_KILL_TIME);
+}
+
+/* The peer closed its end. A command that is to be kept goes on, and nobody sees its output. */
+static void
+job_gone(struct job *j)
+{
+	int keep = j->kind == JOB_EXEC && j->exec.keep;
+
+	if (j->phase == JOB_LAST) {
+		job_free(j);
+		return;
+	}
+	if (keep && j->phase != JOB_ARGS && !j->sent_end) {
+		data_deafen(&j->data);
+	} else {
+		data_close(&j->data);
+		if (j->phase != JOB_OPEN && !keep) {
+			job_decide(j, STATUS_CLIENT_GONE, NULL);
+			job_over(j);
+			return;
+		}
+		if (!keep && !((j->kind & (JOB_WRITE | JOB_ARCHIVE_PUT)) && j->sent_end))
+			job_close(j);
+	}
+	job_give(j);
+}
+
+void
+job_release_channel(struct job *j)
+{
+	struct session *s = j->s;
+
+	if (j->channel == 0)
+		return;
+	s->channels[j->channel] = NULL;
+	j->channel = 0;
+	s->nexecs -= j->kind == JOB_EXEC;
+	if (j->kind == JOB_SNAPSHOT)
+		session_freeze(s, 0);
+}
+
+void
+job_over(struct job *j)
+{
+	struct m_job_end end = {.status = j->status, .exit_code = j->exit_code};
+
+	job_release_channel(j);
+	end.duration_us = time_boot_us() - j->began_us;
+	end.bytes_in = j->bytes_in;
+	end.bytes_out = j->bytes_out;
+	send_S_JOB_END(
+	    j->s->manager, j->id, &end, j->text, j->text == NULL ? 0 : strlen(j->text), -1);
+	j->phase = JOB_LAST;
+	if (j->data.fd == -1 || j->data.deaf || data_finish(&j->data) == -1) {
+		job_free(j);
+		return;
+	}
+	job_arm(j, buf_len(&j->data.out) > 0 ? JOB_STALL_TIME : JOB_LINGER_TIME);
+}
+
+void
+job_put(struct job *j, uint8_t type, const void *fixed, size_t fixed_len, const void *p, size_t n,
+    int credited)
+{
+	if (j->status != 0) {
+		/* The last record is said. */
+		if (credited)
+			j->owed += (uint32_t)n;
+		job_give(j);
+		return;
+	}
+	data_put(&j->data, type, fixed, fixed_len, p, n, credited);
+	if (!j->dirty && buf_len(&j->data.out) > 0) {
+		j->dirty = 1;
+		TAILQ_INSERT_TAIL(&j->s->dirty, j, dirty_entry);
+	}
+	job_give(j);
+}
+
+void
+job_give(struct job *j)
+{
+	struct g_number w = {0};
+
+	j->owed += j->data.released;
+	j->data.released = 0;
+	if (j->channel == 0 || j->owed < JOB_GIVE_MIN || guest_full(j->s))
+		return;
+	w.n = j->owed;
+	j->owed = 0;
+	j->guest_credit += w.n;
+	guest_send(j->s, G_WINDOW, j->channel, &w, sizeof(w));
+}
+
+void
+job_flush(struct job *j)
+{
+	size_t before = buf_len(&j->data.out);
+
+	if (j->dirty) {
+		j->dirty = 0;
+		TAILQ_REMOVE(&j->s->dirty, j, dirty_entry);
+	}
+	if (data_flush(&j->data) == -1) {
+		job_gone(j);
+		return;
+	}
+	if (j->phase == JOB_LAST && buf_len(&j->data.out) < before)
+		job_arm(j, buf_len(&j->data.out) > 0 ? JOB_STALL_TIME : JOB_LINGER_TIME);
+	job_give(j);
+}
+
+void
+job_pump(struct job *j)
+{
+	if (j->phase != JOB_OPEN || j->closing || j->sent_end || !(j->kind & JOB_TAKES))
+		return;
+	if (j->kind == JOB_EXEC)
+		exec_pump(j);
+	else if (j->kind == JOB_RESTORE)
+		pack_pump(j);
+	else
+		file_pump(j);
+}

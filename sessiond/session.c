@@ -1,0 +1,162 @@
+/* What concerns the whole session: up, down, its end, and the turn of those that wait. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bsd/sys/queue.h>
+#include <event2/event.h>
+
+#include "common/ids.h"
+#include "common/log.h"
+#include "sessiond/job.h"
+#include "sessiond/session.h"
+
+#define DISK_PERIOD_US 1000000
+
+void
+session_init(struct session *s, struct event_base *base)
+{
+	memset(s, 0, sizeof(*s));
+	s->base = base;
+	s->guest.fd = -1;
+	TAILQ_INIT(&s->jobs);
+	TAILQ_INIT(&s->dirty);
+	snprintf(s->name, sizeof(s->name), "the sandbox");
+}
+
+void
+session_up(struct session *s, uint32_t guest_version)
+{
+	s->state = SESSION_UP;
+	send_S_UP(s->manager, 0, &(struct m_s_up){.guest_version = guest_version}, NULL, 0, -1);
+	session_room(s);
+}
+
+static void
+session_lose_jobs(struct session *s, uint32_t status, const char *text)
+{
+	struct job *j, *next;
+
+	TAILQ_FOREACH_SAFE (j, &s->jobs, entry, next)
+		job_lost(j, status, text);
+}
+
+void
+session_down(struct session *s, const char *why)
+{
+	char text[128];
+
+	if (s->state == SESSION_DOWN || s->state == SESSION_ENDING)
+		return;
+	log_warnx("%s: session ends: %s", s->name, why);
+	s->state = SESSION_DOWN;
+	guest_close(s);
+	send_S_DOWN(s->manager, 0, &(struct m_s_none){0}, why, strlen(why), -1);
+	snprintf(text, sizeof(text), "the engine lost %s", s->name);
+	session_lose_jobs(s, 502, text);
+}
+
+static void
+session_exit(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	event_base_loopbreak(arg);
+}
+
+void
+session_end(struct session *s, uint32_t reason)
+{
+	static const struct {
+		uint32_t status;
+		const char *before, *after;
+	} ends[] = {
+	    [END_DELETED] = {409, "", " was deleted"},
+	    [END_EXPIRED] = {409, "", " expired"},
+	    [END_ROLLED_BACK] = {409, "", " was rolled back"},
+	    [END_BACKEND] = {502, "the engine lost ", ""},
+	    [END_SHUTDOWN] = {503, "the server is going down", NULL},
+	};
+	static const struct timeval second = {1, 0};
+	char text[128];
+
+	if (reason > END_SHUTDOWN)
+		fatalx("managerd: unknown end %u", reason);
+	if (s->state == SESSION_ENDING)
+		return;
+	s->state = SESSION_ENDING;
+	guest_close(s);
+	if (ends[reason].after == NULL)
+		snprintf(text, sizeof(text), "%s", ends[reason].before);
+	else
+		snprintf(
+		    text, sizeof(text), "%s%s%s", ends[reason].before, s->name, ends[reason].after);
+	session_lose_jobs(s, ends[reason].status, text);
+	if (event_base_once(s->base, -1, EV_TIMEOUT, session_exit, s->base, &second) == -1)
+		fatalx("session: event");
+}
+
+void
+session_room(struct session *s)
+{
+	struct job *j, *next;
+
+	TAILQ_FOREACH_SAFE (j, &s->jobs, entry, next) {
+		if (guest_full(s))
+			break;
+		if (j->phase == JOB_WAITING) {
+			job_begin(j);
+		} else if (j->phase == JOB_OPEN) {
+			job_give(j);
+			job_pump(j);
+		}
+	}
+}
+
+void
+session_batch_end(struct session *s)
+{
+	int was_full;
+
+	do {
+		while (!TAILQ_EMPTY(&s->dirty))
+			job_flush(TAILQ_FIRST(&s->dirty));
+		was_full = guest_full(s);
+		guest_flush(s);
+		if (was_full && !guest_full(s))
+			session_room(s);
+	} while (was_full && !guest_full(s));
+	if (s->state == SESSION_ENDING && TAILQ_EMPTY(&s->jobs) && chan_queued(s->manager) == 0)
+		event_base_loopbreak(s->base);
+}
+
+void
+session_freeze(struct session *s, int on)
+{
+	int64_t now = time_boot_us();
+
+	if (on && s->freezers++ == 0)
+		s->frozen_since_us = now;
+	else if (!on && --s->freezers == 0)
+		s->frozen_us += now - s->frozen_since_us;
+}
+
+int64_t
+session_clock_us(const struct session *s)
+{
+	int64_t now = s->freezers > 0 ? s->frozen_since_us : time_boot_us();
+
+	return now - s->frozen_us;
+}
+
+void
+session_disk(struct session *s, const struct g_stat *stat)
+{
+	struct m_s_disk m = {.free_bytes = stat->free_bytes, .free_inodes = stat->free_inodes};
+	int64_t now = time_boot_us();
+
+	if (s->disk_said_us != 0 && now - s->disk_said_us < DISK_PERIOD_US)
+		return;
+	s->disk_said_us = now;
+	send_S_DISK(s->manager, 0, &m, NULL, 0, -1);
+}
