@@ -1,0 +1,236 @@
+/* dockerd-proxy: turns managerd's typed requests into the closed list of engine calls, and nothing
+ * else. */
+#include "dockerd-proxy/sandbox.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <bsd/string.h>
+#include <event2/event.h>
+
+#include "common/chan_event.h"
+#include "proto/parent.h"
+
+#define REQUESTS_MAX 1024 /* engine calls at once */
+#define PING_SECONDS 2
+
+struct proxy proxy;
+static struct child child;
+static struct chan *parent;
+
+/* One text a class: what the engine itself said is for the log. */
+void
+reply_failed(uint64_t id, enum d_failure why, const char *image)
+{
+	static const char *const texts[] = {
+	    [FAIL_UNREACHABLE] = "the container engine does not answer",
+	    [FAIL_ENGINE] = "the container engine reported an error",
+	    [FAIL_NO_IMAGE] = "image %s is not available: it is not here and could not be pulled",
+	    [FAIL_BAD_IMAGE] =
+		"image %s cannot be used: not a valid name, or not made for this machine",
+	    [FAIL_FORBIDDEN] = "image %s is not allowed on this server",
+	    [FAIL_LIMIT] = "too many sandboxes",
+	    [FAIL_GONE] = "no such container",
+	};
+	struct m_d_failed m = {.why = why};
+	char text[D_TEXT_MAX];
+
+	if (why == FAIL_FORBIDDEN && image == NULL)
+		strlcpy(text, "network is not allowed on this server", sizeof(text));
+	else
+		snprintf(text, sizeof(text), texts[why], image != NULL ? image : "of the sandbox");
+	send_D_FAILED(proxy.manager, id, &m, text, strlen(text), -1);
+}
+
+void
+log_answer(const char *what, int status, json_t *answer)
+{
+	const char *text = json_string_value(json_object_get(answer, "message"));
+
+	if (text == NULL)
+		text = json_string_value(json_array_get(json_object_get(answer, "Warnings"), 0));
+	log_warnx("engine: %s: status %d: %.500s", what, status, text != NULL ? text : "");
+}
+
+void
+reply_engine(uint64_t id, const char *what, int status, json_t *answer)
+{
+	log_answer(what, status, answer);
+	reply_failed(id, status == 0 ? FAIL_UNREACHABLE : FAIL_ENGINE, NULL);
+}
+
+/* No id is acted on but one that the engine itself gave us. */
+static struct owned *
+owned_named(const char container[72])
+{
+	struct owned *o;
+
+	if (memchr(container, '\0', 72) == NULL || (o = owned_find(container)) == NULL)
+		fatalx("managerd: a container that is not known");
+	return o;
+}
+
+/* While the engine is down, and beyond a bound of what waits for it, nothing is begun. */
+static int
+refused(uint64_t id)
+{
+	if (proxy.up && engine_calls() < REQUESTS_MAX)
+		return 0;
+	reply_failed(id, proxy.up ? FAIL_LIMIT : FAIL_UNREACHABLE, NULL);
+	return 1;
+}
+
+#define CASE_MANAGERD(name, pay) CHAN_CASE(name, pay)
+#define CASE_DOCKERD_PROXY(name, pay)
+#define HANDLER_MANAGERD(name, pay) CHAN_HANDLER(name, pay)
+#define HANDLER_DOCKERD_PROXY(name, pay)
+MANAGERD_DOCKERD(CHAN_X_HANDLER)
+
+static void
+on_D_INSTANCE(struct chan *c, const struct m_d_instance *p, struct msg *m)
+{
+	(void)c, (void)m;
+	if (proxy.instance[0] != '\0' || memchr(p->uuid, '\0', sizeof(p->uuid)) == NULL ||
+	    strlen(p->uuid) != 36 || strspn(p->uuid, "0123456789abcdef-") != 36)
+		fatalx("managerd: bad instance");
+	memcpy(proxy.instance, p->uuid, sizeof(proxy.instance));
+	connect_instance();
+}
+
+static void
+on_D_PREPARE(struct chan *c, const struct m_d_none *p, struct msg *m)
+{
+	(void)c, (void)p;
+	if (!refused(m->id))
+		image_prepare(m->id, m->tail, m->tail_len);
+}
+
+static void
+on_D_CREATE(struct chan *c, const struct m_d_create *p, struct msg *m)
+{
+	(void)c;
+	if (p->sandbox == 0 || p->network > 1 || p->read_only > 1 || p->keep_volume > 1 ||
+	    memchr(p->image_id, '\0', sizeof(p->image_id)) == NULL)
+		fatalx("managerd: bad create");
+	if (refused(m->id))
+		return;
+	if (!image_is_prepared(p->image_id))
+		fatalx("managerd: an image that was not prepared");
+	container_create(m->id, p);
+}
+
+static void
+on_D_ATTACH(struct chan *c, const struct m_d_container *p, struct msg *m)
+{
+	(void)c;
+	if (!refused(m->id))
+		attach_start(m->id, owned_named(p->container));
+}
+
+static void
+on_D_INSPECT(struct chan *c, const struct m_d_container *p, struct msg *m)
+{
+	(void)c;
+	if (refused(m->id))
+		return;
+	owned_named(p->container);
+	container_inspect(m->id, p);
+}
+
+static void
+on_D_DESTROY(struct chan *c, const struct m_d_destroy *p, struct msg *m)
+{
+	(void)c;
+	if (p->keep_volume > 1)
+		fatalx("managerd: bad destroy");
+	if (refused(m->id))
+		return;
+	if (p->container[0] != '\0')
+		owned_named(p->container);
+	container_destroy(m->id, p);
+}
+
+static void
+on_listed(uint64_t id, int status)
+{
+	if (status == 200)
+		send_D_LIST_END(proxy.manager, id, &(struct m_d_none){0}, NULL, 0, -1);
+	else
+		reply_engine(id, "list", status, NULL);
+}
+
+static void
+on_D_LIST(struct chan *c, const struct m_d_none *p, struct msg *m)
+{
+	(void)c, (void)p;
+	if (!refused(m->id))
+		list_all(1, m->id, on_listed);
+}
+
+static uint64_t ping_id;
+
+static void
+on_pinged(void *arg, int status, json_t *answer)
+{
+	(void)arg;
+	if (status == 200)
+		send_D_DONE(proxy.manager, ping_id, &(struct m_d_none){0}, NULL, 0, -1);
+	else
+		reply_engine(ping_id, "ping", status, answer);
+	ping_id = 0;
+}
+
+static void
+on_D_PING(struct chan *c, const struct m_d_none *p, struct msg *m)
+{
+	(void)c, (void)p;
+	if (ping_id != 0 || m->id == 0)
+		fatalx("managerd: a second ping");
+	if (refused(m->id))
+		return;
+	ping_id = m->id;
+	engine_call(
+	    &(struct engine_call){.method = "GET", .seconds = PING_SECONDS, .done = on_pinged},
+	    "/_ping");
+}
+
+static void
+dispatch(struct chan *c, struct msg *m)
+{
+	if (proxy.instance[0] == '\0' && m->type != MSG_D_INSTANCE)
+		fatalx("managerd: a request before its instance");
+	switch (m->type) {
+		MANAGERD_DOCKERD(CHAN_X_CASE)
+	}
+}
+
+static void
+manager_gone(struct chan *c)
+{
+	(void)c;
+	fatalx("managerd has gone");
+}
+
+static void
+on_settled(void)
+{
+	child_ready(&child, parent);
+}
+
+int
+main(void)
+{
+	child_setup(&child, "dockerd-proxy", 1);
+	proxy.config = &child.config;
+	if (user_parse(child.config.str[CFG_SANDBOX_USER], &proxy.uid, &proxy.gid) != 0)
+		fatal_config("AGENT_SANDBOX_SANDBOX_USER: must be uid:gid, both numbers from 1");
+	if ((proxy.base = event_base_new()) == NULL)
+		fatalx("event_base_new");
+	engine_init();
+	child_confine(&child, &sandbox);
+	parent = child_run(&child, proxy.base, &parent_child_proto, NULL);
+	proxy.manager = chan_event_new(proxy.base, FD_PEER, &managerd_dockerd_proto, DOCKERD_PROXY,
+	    MANAGERD, dispatch, manager_gone, NULL);
+	connect_start(on_settled);
+	event_base_dispatch(proxy.base);
+	fatalx("event loop ended");
+}
