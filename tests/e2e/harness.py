@@ -1,0 +1,598 @@
+"""What the end-to-end tests stand on: a server of their own, a small client, an engine that can be made to fail."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import requests
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from engine import DEFAULT_IMAGE, Engine, alive, descendants, wait_until  # noqa: E402
+
+BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
+KEY = "e2e-key-0123456789abcdef"
+PROGRAMS = ("agent-sandboxd", "apid", "managerd", "dockerd-proxy", "sessiond")
+CODES = {
+    400: "invalid_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 409: "conflict",
+    410: "gone", 413: "payload_too_large", 414: "uri_too_long", 415: "unsupported_media_type", 417: "expectation_failed",
+    422: "validation_error", 429: "limit_exceeded", 431: "headers_too_large", 500: "internal_error", 501: "not_implemented",
+    502: "backend_error", 503: "unavailable", 505: "http_version_not_supported", 507: "insufficient_storage",
+}  # fmt: skip
+
+__all__ = ["DEFAULT_IMAGE", "Engine", "alive", "descendants", "wait_until"]
+
+
+def check_error(answer, *statuses):
+    """The answer is an error of one of these statuses, in the one shape; returns its message."""
+    assert answer.status_code in statuses, f"{answer.status_code}, expected {statuses}: {answer.text[:400]}"
+    body = answer.json()
+    assert set(body) == {"error"} and set(body["error"]) == {"code", "message"}, body
+    assert body["error"]["code"] == CODES[answer.status_code]
+    assert isinstance(body["error"]["message"], str) and body["error"]["message"]
+    return body["error"]["message"]
+
+
+def at_once(calls):
+    """Runs the callables at the same moment; their results in order."""
+    ready = threading.Barrier(len(calls))
+
+    def one(call):
+        ready.wait(30)
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(one, calls))
+
+
+class Api:
+    """The REST API of one server. Remembers what it made, so that a test can leave nothing."""
+
+    def __init__(self, url, key=KEY):
+        self.url, self.key = url, key
+        self.sandboxes, self.snapshots = [], []
+        self._local = threading.local()
+
+    def session(self):
+        if not hasattr(self._local, "session"):
+            self._local.session = requests.Session()
+            self._local.session.trust_env = False
+        return self._local.session
+
+    def ask(self, method, path, *, headers=None, timeout=40, key=None, **more):
+        head = {"X-API-Key": self.key if key is None else key} | (headers or {})
+        try:
+            return self.session().request(method, self.url + path, headers=head, timeout=timeout, **more)
+        except requests.ConnectionError:
+            # A kept connection may have been closed meanwhile, as HTTP allows. Only what is harmless is sent twice.
+            if method not in ("GET", "HEAD"):
+                raise
+            self.session().close()
+            return self.session().request(method, self.url + path, headers=head, timeout=timeout, **more)
+
+    def fresh(self):
+        """Forget kept connections, before a request that must not meet a dead one."""
+        self.session().close()
+        return self
+
+    def note(self, answer):
+        if answer.status_code == 201:
+            made = answer.json()["id"]
+            (self.sandboxes if made.startswith("sb_") else self.snapshots).append(made)
+        return answer
+
+    def post_sandbox(self, spec=None, headers=None, timeout=60):
+        return self.note(self.ask("POST", "/v1/sandboxes", json=spec or {}, headers=headers, timeout=timeout))
+
+    def create(self, **spec):
+        answer = self.post_sandbox({"timeout_seconds": 600} | spec)
+        assert answer.status_code == 201, f"create: {answer.status_code} {answer.text[:500]}"
+        return Box(self, answer.json())
+
+    def post_fork(self, snapshot, **spec):
+        return self.note(self.ask("POST", f"/v1/snapshots/{snapshot}/fork", json=spec, timeout=60))
+
+    def fork(self, snapshot, **spec):
+        answer = self.post_fork(snapshot, **spec)
+        assert answer.status_code == 201, f"fork: {answer.status_code} {answer.text[:500]}"
+        return Box(self, answer.json())
+
+    def list(self, query=""):
+        answer = self.ask("GET", "/v1/sandboxes" + query)
+        assert answer.status_code == 200, answer.text[:300]
+        return answer.json()["sandboxes"]
+
+    def ids(self):
+        return [s["id"] for s in self.list()]
+
+    def snapshot_ids(self):
+        return [s["id"] for s in self.ask("GET", "/v1/snapshots").json()["snapshots"]]
+
+    def healthy(self):
+        try:
+            return self.ask("GET", "/healthz", timeout=3).status_code == 200
+        except requests.RequestException:
+            return False
+
+    def clear(self):
+        """Delete all that was made through this object."""
+        with contextlib.suppress(requests.RequestException):
+            for s in self.sandboxes:
+                self.ask("DELETE", f"/v1/sandboxes/{s}", timeout=20)
+            for s in self.snapshots:
+                self.ask("DELETE", f"/v1/snapshots/{s}", timeout=10)
+        self.sandboxes.clear()
+        self.snapshots.clear()
+
+    def delete_all(self):
+        """Delete all that the server knows."""
+        for s in self.ids():
+            self.ask("DELETE", f"/v1/sandboxes/{s}", timeout=20)
+        for s in self.snapshot_ids():
+            self.ask("DELETE", f"/v1/snapshots/{s}", timeout=10)
+        self.sandboxes.clear()
+        self.snapshots.clear()
+
+
+class Box:
+    """A sandbox, by its id."""
+
+    def __init__(self, api, data):
+        self.api, self.data, self.id = api, data, data["id"]
+        self.path = f"/v1/sandboxes/{self.id}"
+
+    def get(self, query=""):
+        return self.api.ask("GET", self.path + query)
+
+    def delete(self):
+        return self.api.ask("DELETE", self.path)
+
+    def post_exec(self, command, query="", timeout=60, **fields):
+        return self.api.ask("POST", f"{self.path}/exec{query}", json={"command": command} | fields, timeout=timeout)
+
+    def exec(self, command, query="", timeout=60, **fields):
+        answer = self.post_exec(command, query, timeout, **fields)
+        assert answer.status_code == 200, f"exec: {answer.status_code} {answer.text[:500]}"
+        return answer.json()
+
+    def sh(self, command, **fields):
+        """The standard output of a command that must succeed."""
+        result = self.exec(command, **fields)
+        assert result["exit_code"] == 0 and not result["timed_out"], result
+        return result["stdout"]
+
+    def python(self, source, **fields):
+        return self.sh(["python3", "-c", source], **fields)
+
+    def post_stream(self, command, query="", timeout=60, **fields):
+        body = {"command": command} | fields
+        return self.api.ask("POST", f"{self.path}/exec/stream{query}", json=body, stream=True, timeout=timeout)
+
+    def stream(self, command, query="", timeout=60, **fields):
+        answer = self.post_stream(command, query, timeout, **fields)
+        assert answer.status_code == 200, f"stream: {answer.status_code} {answer.text[:500]}"
+        return Events(answer)
+
+    def write(self, path, data=b"", **params):
+        return self.api.ask("PUT", f"{self.path}/files", params={"path": path} | params, data=data)
+
+    def put(self, path, data=b"", **params):
+        answer = self.write(path, data, **params)
+        assert answer.status_code == 200, f"write: {answer.status_code} {answer.text[:500]}"
+        return answer.json()
+
+    def read(self, path, **more):
+        return self.api.ask("GET", f"{self.path}/files", params={"path": path}, **more)
+
+    def content(self, path):
+        answer = self.read(path)
+        assert answer.status_code == 200, f"read: {answer.status_code} {answer.text[:500]}"
+        return answer.content
+
+    def files(self, path="/workspace"):
+        return self.api.ask("GET", f"{self.path}/files/list", params={"path": path})
+
+    def names(self, path="/workspace"):
+        answer = self.files(path)
+        assert answer.status_code == 200, f"list: {answer.status_code} {answer.text[:500]}"
+        return [e["name"] for e in answer.json()["entries"]]
+
+    def post_snapshot(self, **body):
+        return self.api.note(self.api.ask("POST", f"{self.path}/snapshots", json=body, timeout=120))
+
+    def snapshot(self, **body):
+        answer = self.post_snapshot(**body)
+        assert answer.status_code == 201, f"snapshot: {answer.status_code} {answer.text[:500]}"
+        return answer.json()["id"]
+
+    def post_rollback(self, snapshot):
+        return self.api.ask("POST", f"{self.path}/rollback", json={"snapshot_id": snapshot}, timeout=120)
+
+    def rollback(self, snapshot):
+        answer = self.post_rollback(snapshot)
+        assert answer.status_code == 200, f"rollback: {answer.status_code} {answer.text[:500]}"
+        return answer.json()
+
+    def running(self, mark):
+        """How many processes inside carry this word in their arguments (not counting the one that looks)."""
+        source = (
+            "import os,sys\nn=0\nfor p in os.listdir('/proc'):\n"
+            " if not p.isdigit() or int(p) == os.getpid(): continue\n"
+            " try:\n"
+            "  args = open(f'/proc/{p}/cmdline','rb').read().split(b'\\0')\n"
+            "  state = open(f'/proc/{p}/stat').read().rsplit(')',1)[1].split()[0]\n"
+            " except OSError: continue\n"
+            " n += sys.argv[1].encode() in args and state not in 'ZX'\nprint(n)"
+        )
+        return int(self.sh(["python3", "-c", source, mark]))
+
+
+class Events:
+    """The lines of an exec/stream answer, as they come."""
+
+    def __init__(self, answer):
+        self.answer, self.cut = answer, None
+        self._lines = self._read()
+
+    def _read(self):
+        rest = b""
+        try:
+            for piece in self.answer.iter_content(None):
+                rest += piece
+                while b"\n" in rest:
+                    line, rest = rest.split(b"\n", 1)
+                    yield json.loads(line)
+        except requests.RequestException as exc:
+            self.cut = exc
+
+    def next(self):
+        return next(self._lines)
+
+    def all(self):
+        return list(self._lines)
+
+    def close(self):
+        self.answer.close()
+
+
+def text(events, kind="stdout"):
+    return "".join(e["data"] for e in events if e["type"] == kind)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """A server on a free port with a data directory of its own."""
+
+    def __init__(self, engine, socket_path=None, **settings):
+        self.engine = engine
+        self.dir = Path(tempfile.mkdtemp(prefix="as-e2e-"))
+        self.dir.chmod(0o755)
+        self.data, self.log = self.dir / "data", self.dir / "log"
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.api = Api(self.url)
+        self.settings = {"API_KEYS": KEY, "PORT": self.port, "DATA_DIR": self.data, "REAP_INTERVAL_SECONDS": 0.5, **settings}
+        self.docker_host = f"unix://{socket_path}" if socket_path else engine.url
+        self.process = None
+
+    def environment(self):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("AGENT_SANDBOX_", "AGENTBOX_", "AS_"))}
+        env |= {"AGENT_SANDBOX_" + k: str(v) for k, v in self.settings.items()}
+        return env | {"DOCKER_HOST": self.docker_host}
+
+    def launch(self, *arguments):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [BUILD / "agent-sandbox", "serve", *arguments], env=self.environment(), cwd=self.dir,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        return self
+
+    def start(self, seconds=20):
+        self.launch()
+        up = wait_until(lambda: self.api.healthy() or self.process.poll() is not None, seconds)
+        assert up and self.process.poll() is None, "the server does not start:\n" + self.tail()
+        return self
+
+    def tail(self, size=3000):
+        return self.log.read_text(errors="replace")[-size:] if self.log.exists() else ""
+
+    def pids(self):
+        """Programs by name: a list of process ids each (several sessiond)."""
+        out = {name: [] for name in PROGRAMS}
+        for pid in [self.process.pid, *descendants(self.process.pid)]:
+            with contextlib.suppress(OSError):
+                name = os.path.basename(os.readlink(f"/proc/{pid}/exe")).removesuffix(" (deleted)")
+                if name in out:
+                    out[name].append(pid)
+        return out
+
+    def pid(self, program):
+        found = self.pids()[program]
+        assert found, f"{program} does not run:\n{self.tail()}"
+        return found[0]
+
+    def tree(self):
+        return [self.process.pid, *descendants(self.process.pid)] if self.process else []
+
+    def end(self, sig=signal.SIGTERM, seconds=10):
+        """Ends the server; nothing of it may be left. Returns its exit status."""
+        if self.process is None:
+            return None
+        pids = self.tree()
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            for p in pids:
+                with contextlib.suppress(OSError):
+                    os.kill(p, signal.SIGKILL)
+            self.process.wait(5)
+            raise AssertionError(f"the server did not end within {seconds} s:\n{self.tail()}") from None
+        left = wait_until(lambda: not [p for p in pids if alive(p)], 5)
+        assert left, f"left after the server: {[p for p in pids if alive(p)]}"
+        self.process = None
+        self.api.fresh()
+        return status
+
+    def kill_program(self, program):
+        """kill -9 of one program, and wait for what the parent makes of it: a clean restart of all."""
+        before = self.process.pid
+        victim = self.pid(program)
+        os.kill(victim, signal.SIGKILL)
+        if victim == before:
+            self.process.wait(5)
+            self.api.fresh()
+            self.start()
+            return
+        assert wait_until(lambda: not alive(victim), 5)
+        if program != "sessiond":
+            assert wait_until(lambda: self.settled(victim), 15), "no restart:\n" + self.tail()
+        self.api.fresh()
+
+    def settled(self, *gone):
+        """All programs run, none of them is one of those, and it answers."""
+        pids = self.pids()
+        if any(not pids[p] for p in PROGRAMS[:4]) or set(gone) & {p for v in pids.values() for p in v}:
+            return False
+        self.api.fresh()
+        return self.api.healthy()
+
+    def memory(self):
+        """Proportional memory (PSS) of all programs, in KiB."""
+        total = 0
+        for pid in self.tree():
+            with contextlib.suppress(OSError, AttributeError):
+                total += int(re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)[1])
+        return total
+
+    def descriptors(self):
+        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in self.tree())
+
+    def instance(self):
+        """Our label's value: what on the engine belongs to this data directory."""
+        for f in self.data.glob("instance.json"):
+            for value in json.loads(f.read_text()).values():
+                if isinstance(value, str) and re.fullmatch(r"[0-9a-f-]{32,36}", value) and value != machine_id():
+                    return value
+        return None
+
+    def on_engine(self):
+        """Names of the containers and volumes that carry our label."""
+        filters = json.dumps({"label": [f"agent-sandbox.instance={self.instance()}"]})
+        query = "filters=" + requests.utils.quote(filters)
+        containers = self.engine.call("GET", f"/containers/json?all=1&{query}")
+        volumes = self.engine.call("GET", f"/volumes?{query}")["Volumes"] or []
+        return sorted(c["Names"][0].lstrip("/") for c in containers), sorted(v["Name"] for v in volumes)
+
+    def containers(self, sandbox):
+        return [c for c in self.on_engine()[0] if sandbox in c]
+
+    def orphans(self):
+        """What the engine holds for us beyond one container and one volume for each sandbox that we list."""
+        ids = self.api.ids()
+        containers, volumes = self.on_engine()
+        extra = [n for n in containers + volumes if not any(i in n for i in ids)]
+        for i in ids:
+            mine = [n for n in containers if i in n]
+            extra += mine[1:]
+            vols = [n for n in volumes if i in n]
+            extra += vols[1:]
+        return extra
+
+    def clean(self, seconds=10):
+        """Wait until nothing is on the engine that no sandbox accounts for."""
+        assert wait_until(lambda: not self.orphans(), seconds, 0.2), f"left on the engine: {self.orphans()}\n{self.tail()}"
+
+    def close(self):
+        """Delete all, end, and look that nothing is left. Used at the end of each server's life."""
+        try:
+            if self.process is None and self.data.exists():
+                self.start()
+            if self.process is not None:
+                if self.process.poll() is not None:
+                    self.process = None
+                    self.start()
+                self.api.fresh().delete_all()
+                gone = wait_until(lambda: self.on_engine() == ([], []), 10, 0.2)
+                left = self.on_engine()
+                self.end()
+                assert gone, f"left on the engine: {left}\n{self.tail()}"
+        finally:
+            self.remove()
+
+    def remove(self):
+        """Without asking: processes, what the engine holds, files."""
+        for pid in self.tree():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if self.process:
+            self.process.wait(5)
+        with contextlib.suppress(Exception):
+            if self.instance():
+                containers, volumes = self.on_engine()
+                for c in containers:
+                    self.engine.api("DELETE", f"/v1.44/containers/{c}?force=1&v=1")
+                    self.engine.api("DELETE", f"/v1.41/containers/{c}?force=1&v=1")
+                for v in volumes:
+                    self.engine.api("DELETE", f"/v1.44/volumes/{v}?force=1")
+                    self.engine.api("DELETE", f"/v1.41/volumes/{v}?force=1")
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def machine_id():
+    with contextlib.suppress(OSError):
+        return Path("/etc/machine-id").read_text().strip()
+
+
+class FaultySocket:
+    """A socket in front of the engine. hold(regex) stops calls that match "METHOD path" until let_go(); fail(regex)
+    answers them with 500; mute() lets nothing pass in either direction; cut() ends all connections."""
+
+    def __init__(self, engine, path=None):
+        self.engine = engine
+        self.dir = Path(tempfile.mkdtemp(prefix="as-socket-"))
+        self.dir.chmod(0o755)
+        self.path = Path(path or self.dir / "docker.sock")
+        self.seen, self.open = [], []
+        self.holding = self.failing = None
+        self.released, self.reached, self.muted = threading.Event(), threading.Event(), threading.Event()
+        self.listener = None
+        self.listen()
+
+    def listen(self):
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(self.path))
+        os.chmod(self.path, 0o666)
+        self.listener.listen(128)
+        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
+
+    def hold(self, pattern):
+        self.holding = re.compile(pattern)
+        self.released.clear()
+        self.reached.clear()
+
+    def let_go(self):
+        self.holding = None
+        self.released.set()
+
+    def fail(self, pattern):
+        self.failing = re.compile(pattern) if pattern else None
+
+    def mute(self, on=True):
+        (self.muted.set if on else self.muted.clear)()
+
+    def cut(self):
+        for s in self.open:
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+        self.open.clear()
+
+    def _accept(self, listener):
+        while True:
+            try:
+                client = listener.accept()[0]
+            except OSError:
+                return
+            behind = socket.socket(socket.AF_UNIX)
+            try:
+                behind.connect(str(self.engine.sock))
+            except OSError:
+                client.close()
+                continue
+            self.open += [client, behind]
+            threading.Thread(target=self._pump, args=(client, behind, True), daemon=True).start()
+            threading.Thread(target=self._pump, args=(behind, client, False), daemon=True).start()
+
+    def _pump(self, source, sink, upward):
+        try:
+            while data := source.recv(65536):
+                while self.muted.is_set():
+                    time.sleep(0.02)
+                if upward and (m := re.match(rb"([A-Z]+) (/\S*) HTTP/1", data)):
+                    call = f"{m[1].decode()} {m[2].decode()}"
+                    self.seen.append(call)
+                    if self.failing and self.failing.search(call):
+                        body = b'{"message":"made to fail"}'
+                        source.sendall(
+                            b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n"
+                            b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(body), body)
+                        )
+                        break
+                    if self.holding and self.holding.search(call):
+                        self.reached.set()
+                        self.released.wait(60)
+                sink.sendall(data)
+            else:
+                with contextlib.suppress(OSError):
+                    sink.shutdown(socket.SHUT_WR)
+                return
+        except OSError:
+            pass
+        for s in (source, sink):
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+            s.close()
+
+    def stop_listening(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.path.unlink(missing_ok=True)
+
+    def close(self):
+        self.let_go()
+        self.mute(False)
+        with contextlib.suppress(OSError):
+            self.stop_listening()
+        self.cut()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def raw(port, *parts, wait=4.0, half_close=False):
+    """Sends bytes (a number is a pause in seconds) on a connection of its own; all that comes back until it is silent."""
+    got = b""
+    with socket.create_connection(("127.0.0.1", port), 5) as s:
+        with contextlib.suppress(OSError):
+            for part in parts:
+                if isinstance(part, bytes):
+                    s.sendall(part)
+                else:
+                    time.sleep(part)
+            if half_close:
+                s.shutdown(socket.SHUT_WR)
+        s.settimeout(wait)
+        with contextlib.suppress(OSError):
+            while data := s.recv(65536):
+                got += data
+    return got
+
+
+def request(method, target, *headers, body=b"", key=KEY, close=True):
+    """The bytes of a request."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: localhost", f"X-API-Key: {key}", *headers]
+    if body and not any(h.lower().startswith(("content-length", "transfer-encoding")) for h in headers):
+        lines.append(f"Content-Length: {len(body)}")
+    if close:
+        lines.append("Connection: close")
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def codes(answer):
+    return [int(m) for m in re.findall(rb"(?:^|\n|})HTTP/1\.1 (\d{3})", answer)]
