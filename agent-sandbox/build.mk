@@ -1,4 +1,5 @@
 PROGRAMS += agent-sandbox
 AGENT_SANDBOX_OBJS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard agent-sandbox/*.c))
-$(BUILD)/agent-sandbox: $(AGENT_SANDBOX_OBJS) $(COMMON)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lcrypto -lbsd
+$(AGENT_SANDBOX_OBJS): ALL_CFLAGS += -DSBINDIR='"$(PREFIX)/sbin"'
+$(BUILD)/agent-sandbox: $(AGENT_SANDBOX_OBJS) $(CONFIG_OBJS) $(COMMON)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lbsd

@@ -1,5 +1,5 @@
 PROGRAMS += agent-sandboxd
-CONFIG_OBJS := $(BUILD)/obj/proto/config_parse.o $(BUILD)/obj/proto/config_check.o
+CONFIG_OBJS := $(addprefix $(BUILD)/obj/proto/,config_parse.o config_check.o config_load.o)
 AGENT_SANDBOXD_OBJS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard agent-sandboxd/*.c))
 $(AGENT_SANDBOXD_OBJS): ALL_CFLAGS += -DLIBEXECDIR='"$(PREFIX)/libexec/agent-sandbox"'
 $(BUILD)/agent-sandboxd: $(AGENT_SANDBOXD_OBJS) $(CONFIG_OBJS) $(COMMON)

@@ -2,7 +2,6 @@
  * agent-sandboxd, the parent: reads the configuration, binds the port, starts the other programs
  * and watches them. It parses nothing that comes from a client, a sandbox or the engine.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -11,16 +10,11 @@
 #include <unistd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <bsd/string.h>
 #include <bsd/unistd.h>
 
 #include "agent-sandboxd/parent.h"
 #include "common/confine.h"
 #include "common/log.h"
-
-#define CONFIG_FILE_MAX (1024 * 1024)
-
-extern char **environ;
 
 struct options {
 	const char *file, *host, *port, *resume;
@@ -99,72 +93,16 @@ warn(const char *text)
 }
 
 static void
-put(struct settings *s, enum config_source from, const char *name, const char *value)
-{
-	char text[CONFIG_ERROR_MAX];
-	int r = config_put(s, from, name, value, text);
-
-	if (r == -1)
-		fatal_config("%s", text);
-	if (r == 1)
-		warn(text);
-}
-
-static void
-read_environment(struct settings *s)
-{
-	char name[128];
-	const char *eq;
-
-	for (char **e = environ; *e != NULL; e++) {
-		if ((eq = strchr(*e, '=')) == NULL || eq - *e >= (long)sizeof(name))
-			continue;
-		memcpy(name, *e, eq - *e);
-		name[eq - *e] = '\0';
-		put(s, FROM_ENV, name, eq + 1);
-	}
-}
-
-static void
-read_file(struct settings *s, const char *path)
-{
-	static char buf[CONFIG_FILE_MAX + 1];
-	char text[CONFIG_ERROR_MAX];
-	struct stat st;
-	ssize_t n;
-	size_t len = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-	if (fd == -1 || fstat(fd, &st) == -1)
-		fatal_config("%s: %s", path, strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		fatal_config("%s: is not a file", path);
-	while (len < CONFIG_FILE_MAX && (n = read(fd, buf + len, CONFIG_FILE_MAX - len)) > 0)
-		len += n;
-	close(fd);
-	if (len == CONFIG_FILE_MAX || strlen(buf) != len)
-		fatal_config("%s: is too large, or not a text", path);
-	if (config_put_lines(s, buf, text, warn) == -1)
-		fatal_config("%s: %s", path, text);
-	if (s->from[CFG_API_KEYS] == FROM_FILE && (st.st_mode & 077) != 0)
-		log_warnx("%s holds keys and can be read by others: chmod 600", path);
-	explicit_bzero(buf, len);
-}
-
-static void
 configure(struct settings *s, const struct options *o)
 {
 	char text[CONFIG_ERROR_MAX];
 
 	config_init(s);
-	if (o->host != NULL)
-		put(s, FROM_ARGV, "AGENT_SANDBOX_HOST", o->host);
-	if (o->port != NULL)
-		put(s, FROM_ARGV, "AGENT_SANDBOX_PORT", o->port);
-	read_environment(s);
-	if (o->file != NULL)
-		read_file(s, o->file);
-	if (config_check(s, text) == -1)
+	if ((o->host != NULL &&
+		config_put(s, FROM_ARGV, "AGENT_SANDBOX_HOST", o->host, text) == -1) ||
+	    (o->port != NULL &&
+		config_put(s, FROM_ARGV, "AGENT_SANDBOX_PORT", o->port, text) == -1) ||
+	    config_load(s, o->file, text, warn) == -1)
 		fatal_config("%s", text);
 	log_set_level((enum log_level)s->c.num[CFG_LOG_LEVEL]);
 }

@@ -27,6 +27,7 @@ struct process {
 	pid_t pid; /* 0: not running */
 	struct chan *chan;
 	int ready;
+	int want; /* enum chan_want */
 	int64_t started_ms;
 	uint64_t session;
 	struct process *next;
@@ -107,6 +108,7 @@ void watch_end_all(struct parent *);
 void watch_signals(void);
 void watch_message(struct chan *, struct msg *);
 void watch_gone(struct chan *);
+void watch_want(struct chan *, int want);
 void watch_breach(struct chan *, const char *why);
 
 /* restart.c: what a re-exec hands to its successor, as one argument. */

@@ -85,6 +85,7 @@ spawn(struct parent *p, struct process *proc, enum program_index kind, int *fds,
 		return -1;
 	}
 	chan_on_breach(proc->chan, watch_breach);
+	chan_on_want_write(proc->chan, watch_want, NULL);
 	proc->parent = p;
 	proc->kind = kind;
 	proc->started_ms = now_ms();

@@ -10,10 +10,18 @@
 #include "common/log.h"
 
 #define TICK_MS 500
+#define LATER_MS 5
 #define DRAIN_MS 2000 /* for apid alone, to end its streams */
 #define TERM_MS 1000  /* for the others after it */
 #define CRASH_MS 2000 /* for all, when one has died */
 #define KILL_MS 500
+
+struct watch {
+	struct pollfd *pfds;
+	struct chan **chans;
+	size_t n;
+	int later; /* something is to be sent soon, whatever the poll says */
+};
 
 static volatile sig_atomic_t got_child, got_stop, got_hup;
 
@@ -208,57 +216,76 @@ check_engine(struct parent *p)
 	p->pending = now;
 }
 
-static size_t
-fill(struct parent *p, struct pollfd **pfds, struct chan ***chans)
+/* A channel whose packet the system cannot take now, though the socket has room, is tried again
+ * soon. */
+void
+watch_want(struct chan *c, int want)
 {
-	size_t n = 0, max = LONG_LIVED + p->nsessions;
+	struct process *proc = chan_arg(c);
 
-	*pfds = reallocarray(*pfds, max, sizeof(**pfds));
-	*chans = reallocarray(*chans, max, sizeof(**chans));
-	if (*pfds == NULL || *chans == NULL)
-		fatal("poll");
-	for (int i = 0; i < LONG_LIVED; i++)
-		if (p->prog[i].chan != NULL)
-			(*chans)[n++] = p->prog[i].chan;
-	for (struct process *s = p->sessions; s != NULL; s = s->next)
-		if (s->chan != NULL)
-			(*chans)[n++] = s->chan;
-	for (size_t i = 0; i < n; i++)
-		(*pfds)[i] = (struct pollfd){.fd = chan_fd((*chans)[i]),
-		    .events = POLLIN | (chan_queued((*chans)[i]) > 0 ? POLLOUT : 0)};
-	return n;
+	proc->want = want;
 }
 
-/* A callback frees no channel but its own, so the others stay good for the round. */
 static void
-serve(struct chan *c, short events)
+add_poll(struct watch *w, struct process *proc)
 {
-	if ((events & POLLOUT) != 0)
-		chan_writable(c);
-	if ((events & ~POLLOUT) != 0)
-		chan_readable(c);
+	if (proc->chan == NULL)
+		return;
+	w->chans[w->n] = proc->chan;
+	w->pfds[w->n] = (struct pollfd){.fd = chan_fd(proc->chan), .events = POLLIN};
+	if (proc->want == CHAN_WANT_WRITE)
+		w->pfds[w->n].events |= POLLOUT;
+	if (proc->want == CHAN_WANT_LATER)
+		w->later = 1;
+	w->n++;
+}
+
+static void
+fill(struct watch *w, struct parent *p)
+{
+	size_t max = LONG_LIVED + p->nsessions;
+
+	w->n = w->later = 0;
+	w->pfds = reallocarray(w->pfds, max, sizeof(*w->pfds));
+	w->chans = reallocarray(w->chans, max, sizeof(*w->chans));
+	if (w->pfds == NULL || w->chans == NULL)
+		fatal("poll");
+	for (int i = 0; i < LONG_LIVED; i++)
+		add_poll(w, &p->prog[i]);
+	for (struct process *s = p->sessions; s != NULL; s = s->next)
+		add_poll(w, s);
+}
+
+/* One round. A callback frees no channel but its own, so the others stay good for it. */
+static void
+serve(struct watch *w)
+{
+	const struct timespec tick = {.tv_nsec = (w->later ? LATER_MS : TICK_MS) * 1000000L};
+	sigset_t none;
+
+	sigemptyset(&none);
+	if (ppoll(w->pfds, w->n, &tick, &none) == -1) {
+		if (errno != EINTR)
+			fatal("ppoll");
+		return;
+	}
+	for (size_t i = 0; i < w->n; i++) {
+		if (chan_queued(w->chans[i]) > 0)
+			chan_writable(w->chans[i]);
+		if ((w->pfds[i].revents & ~POLLOUT) != 0)
+			chan_readable(w->chans[i]);
+	}
 }
 
 enum outcome
 watch_run(struct parent *p)
 {
-	static struct pollfd *pfds;
-	static struct chan **chans;
-	const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
+	struct watch w = {0};
 	int64_t next_tick = now_ms() + TICK_MS;
-	sigset_t none;
-	size_t n;
 
-	sigemptyset(&none);
 	while (p->outcome == RUNNING) {
-		n = fill(p, &pfds, &chans);
-		if (ppoll(pfds, n, &tick, &none) == -1) {
-			if (errno != EINTR)
-				fatal("ppoll");
-			n = 0;
-		}
-		for (size_t i = 0; i < n; i++)
-			serve(chans[i], pfds[i].revents);
+		fill(&w, p);
+		serve(&w);
 		if (got_child) {
 			got_child = 0;
 			reap(p);
@@ -277,6 +304,8 @@ watch_run(struct parent *p)
 		if (got_stop)
 			p->outcome = STOPPED;
 	}
+	free(w.pfds);
+	free(w.chans);
 	if (got_stop)
 		log_info("signal %d: ending", (int)got_stop);
 	return p->outcome;

@@ -43,5 +43,10 @@ config_put(struct settings *, enum config_source, const char *name, const char *
 int config_put_lines(struct settings *, char *buf, char *text, void (*on_warning)(const char *));
 /* What one value alone cannot show. Returns as config_put(). */
 int config_check(struct settings *, char *text);
+/*
+ * config_load.c: the environment, then the file (NULL: none), then the check. What was put before
+ * wins. Returns 0, or -1 with the reason in text.
+ */
+int config_load(struct settings *, const char *file, char *text, void (*on_warning)(const char *));
 
 #endif

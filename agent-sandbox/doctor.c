@@ -1,0 +1,230 @@
+/*
+ * "agent-sandbox doctor": what this host gives, what would not work, what would be weaker, and the
+ * limits that stay. Changes nothing.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <pwd.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+#include "agent-sandbox/doctor.h"
+#include "common/confine.h"
+
+static int failures;
+
+void
+doctor_say(enum finding finding, const char *fmt, ...)
+{
+	static const char *const words[] = {"ok  ", "note", "weak", "FAIL"};
+	va_list ap;
+
+	printf("%s  ", words[finding]);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+	failures += finding == FINDING_FAIL;
+}
+
+static void
+say_warning(const char *text)
+{
+	doctor_say(FINDING_NOTE, "%s", text);
+}
+
+static void
+check_kernel(const struct settings *s)
+{
+	struct confine_kernel kernel;
+	struct utsname uts;
+	struct statfs fs;
+	enum finding lacks = s->c.num[CFG_ALLOW_WEAKER] ? FINDING_WEAK : FINDING_FAIL;
+	int v2 =
+	    statfs("/sys/fs/cgroup", &fs) == 0 && (unsigned long)fs.f_type == CGROUP2_SUPER_MAGIC;
+
+	uname(&uts);
+	confine_probe(&kernel);
+	doctor_say(FINDING_OK, "kernel %s, cgroup v%d", uts.release, v2 ? 2 : 1);
+	if (kernel.seccomp)
+		doctor_say(FINDING_OK, "seccomp filters");
+	else
+		doctor_say(lacks, "no seccomp filters: programs could make any system call");
+	if (kernel.landlock_abi > 0)
+		doctor_say(FINDING_OK, "Landlock ABI %d", kernel.landlock_abi);
+	else
+		doctor_say(
+		    lacks, "no Landlock: files are kept away by root directory and user alone");
+	if (kernel.user_namespaces)
+		doctor_say(FINDING_OK, "user namespaces");
+	else if (geteuid() == 0)
+		doctor_say(FINDING_OK, "no user namespaces; as root none are needed");
+	else
+		doctor_say(FINDING_FAIL, "no user namespaces: without root the programs cannot be "
+					 "given roots of their own");
+}
+
+static void
+check_users(void)
+{
+	static const char *const users[] = {"_as-api", "_as-manager", "_as-docker", "_as-session"};
+	int missing = 0;
+
+	if (geteuid() != 0) {
+		doctor_say(FINDING_WEAK,
+		    "not root: all programs would run as this user; confinement \"partial\"");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
+		if (getpwnam(users[i]) == NULL) {
+			doctor_say(FINDING_FAIL,
+			    "the user %s does not exist: run etc/create-users.sh", users[i]);
+			missing = 1;
+		}
+	}
+	if (!missing)
+		doctor_say(FINDING_OK, "the four users of the programs exist");
+}
+
+static void
+check_data_dir(const struct settings *s)
+{
+	const char *dir = s->c.str[CFG_DATA_DIR];
+	const struct passwd *pw = geteuid() == 0 ? getpwnam("_as-manager") : getpwuid(geteuid());
+	int64_t floor_mb = s->c.num[CFG_DISK_FLOOR_MB], free_mb;
+	struct statvfs fs;
+	struct stat st;
+
+	if (stat(dir, &st) == -1 && errno == ENOENT)
+		doctor_say(FINDING_OK, "data directory %s will be made", dir);
+	else if (stat(dir, &st) == -1 || !S_ISDIR(st.st_mode))
+		doctor_say(FINDING_FAIL, "AGENT_SANDBOX_DATA_DIR: %s: %s", dir,
+		    S_ISDIR(st.st_mode) ? strerror(errno) : "not a directory");
+	else if (pw != NULL && st.st_uid != pw->pw_uid)
+		doctor_say(FINDING_NOTE,
+		    "data directory %s belongs to user %u: it is taken over if it is empty", dir,
+		    st.st_uid);
+	else
+		doctor_say(FINDING_OK, "data directory %s", dir);
+	if (statvfs(dir, &fs) == -1)
+		return;
+	free_mb = (int64_t)(fs.f_bavail * fs.f_frsize >> 20);
+	doctor_say(free_mb < floor_mb ? FINDING_FAIL : FINDING_OK,
+	    "%lld MiB free there; AGENT_SANDBOX_DISK_FLOOR_MB is %lld", (long long)free_mb,
+	    (long long)floor_mb);
+}
+
+static void
+check_port(const struct settings *s)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV},
+			*ai = NULL;
+	const char *host = s->c.str[CFG_HOST], *port = s->c.str[CFG_PORT];
+	int fd, e, on = 1;
+
+	if ((e = getaddrinfo(host, port, &hints, &ai)) != 0) {
+		doctor_say(FINDING_FAIL, "AGENT_SANDBOX_HOST: %s: %s", host, gai_strerror(e));
+		return;
+	}
+	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (fd != -1 && bind(fd, ai->ai_addr, ai->ai_addrlen) == 0)
+		doctor_say(FINDING_OK, "port %s of %s is free", port, host);
+	else if (errno == EADDRINUSE)
+		doctor_say(FINDING_NOTE,
+		    "port %s of %s is in use: fine if this server runs, else set "
+		    "AGENT_SANDBOX_PORT",
+		    port, host);
+	else
+		doctor_say(FINDING_FAIL, "port %s of %s: %s", port, host, strerror(errno));
+	if (fd != -1)
+		close(fd);
+	freeaddrinfo(ai);
+}
+
+/* Whether the rules of etc/agent-sandbox.nft are loaded; -1: cannot be told. */
+static int
+rules_loaded(void)
+{
+	char *const argv[] = {"nft", "list", "table", "inet", "agent_sandbox", NULL};
+	char *const envp[] = {"PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL};
+	posix_spawn_file_actions_t fa;
+	pid_t pid;
+	int e, status;
+
+	if (geteuid() != 0)
+		return -1;
+	posix_spawn_file_actions_init(&fa);
+	posix_spawn_file_actions_addopen(&fa, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_addopen(&fa, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	if ((e = posix_spawn(&pid, "/usr/sbin/nft", &fa, NULL, argv, envp)) == 0 &&
+	    waitpid(pid, &status, 0) != pid)
+		e = ECHILD;
+	posix_spawn_file_actions_destroy(&fa);
+	return e != 0 ? -1 : WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void
+check_network(const struct settings *s)
+{
+	int loaded = rules_loaded();
+
+	if (!s->c.num[CFG_ALLOW_NETWORK])
+		doctor_say(FINDING_OK,
+		    "sandboxes cannot have network (AGENT_SANDBOX_ALLOW_NETWORK is false)");
+	else if (loaded == 1)
+		doctor_say(FINDING_OK, "packet filter: the table inet agent_sandbox is loaded");
+	else
+		doctor_say(FINDING_WEAK,
+		    "packet filter: %s etc/agent-sandbox.nft: a sandbox with \"network\": true can "
+		    "reach "
+		    "this host's services, the local network and metadata addresses",
+		    loaded == 0 ? "not loaded:" : "it cannot be seen whether this is loaded:");
+}
+
+static void
+say_limits(void)
+{
+	doctor_say(FINDING_NOTE,
+	    "sandboxes share this host's kernel: a hole in it is a hole in the sandbox; a runtime "
+	    "with a "
+	    "kernel of its own (AGENT_SANDBOX_DOCKER_RUNTIME=runsc) narrows that");
+	doctor_say(FINDING_NOTE,
+	    "commands of one sandbox trust each other; who must not, gets a sandbox of his own");
+}
+
+int
+doctor_run(const char *file)
+{
+	char text[CONFIG_ERROR_MAX];
+	struct settings s;
+
+	config_init(&s);
+	if (config_load(&s, file, text, say_warning) == -1)
+		doctor_say(FINDING_FAIL, "%s", text);
+	else
+		doctor_say(FINDING_OK, "configuration");
+	check_kernel(&s);
+	check_users();
+	check_data_dir(&s);
+	check_port(&s);
+	doctor_engine(&s);
+	check_network(&s);
+	say_limits();
+	config_free(&s);
+	if (failures > 0)
+		printf("\n%d of these would not work.\n", failures);
+	return failures > 0;
+}
