@@ -195,7 +195,6 @@ static const struct confine_rule inet_rules[] = {
     ALLOW_IF(sendto, EQ(4, 0)),
     ALLOW(shutdown),
     ALLOW_IF(getsockopt, EQ(1, SOL_SOCKET)),
-    ALLOW_IF2(getsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_INFO)),
     ALLOW_IF2(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_KEEPALIVE)),
     ALLOW_IF2(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_LINGER)),
     ALLOW_IF2(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_SNDBUF)),
