@@ -1,0 +1,191 @@
+/* Writes the audit log. */
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <openssl/sha.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/ids.h"
+#include "common/log.h"
+#include "managerd/audit.h"
+#include "managerd/auth.h"
+#include "managerd/request.h"
+
+static int fd = -1;
+static off_t size;    /* of the whole lines */
+static char prev[65]; /* SHA-256 of the last one */
+static uint64_t lost; /* lines that could not be written */
+static int dirty;
+static int refused;     /* in this second */
+static uint64_t unseen; /* refusals of this second without a line */
+
+static void
+hash_line(const char *line, size_t len)
+{
+	uint8_t digest[32];
+
+	SHA256((const unsigned char *)line, len, digest);
+	hex_encode(digest, sizeof(digest), prev);
+}
+
+/* Takes the entry, adds time and prev, and appends it whole or not at all. */
+static void
+audit_append(json_t *entry)
+{
+	char when[TIME_TEXT_MAX];
+	char *line;
+	size_t len;
+	ssize_t n;
+
+	if (entry == NULL)
+		fatalx("audit: out of memory");
+	json_object_set_new(entry, "time", json_string(time_text(when, time_wall_us())));
+	if (lost > 0)
+		json_object_set_new(entry, "lost", json_integer(lost));
+	json_object_set_new(entry, "prev", json_string(prev));
+	if ((line = json_dumps(entry, JSON_COMPACT)) == NULL ||
+	    (len = strlen(line)) > AUDIT_LINE_MAX)
+		fatalx("audit: a line that cannot be written");
+	json_decref(entry);
+	line[len] = '\n';
+	n = write(fd, line, len + 1);
+	if (n != (ssize_t)len + 1) {
+		if (lost++ == 0)
+			log_warn("the audit log cannot be written");
+		if (n > 0 && ftruncate(fd, size) == -1)
+			log_warn("the audit log cannot be cut");
+	} else {
+		hash_line(line, len);
+		size += len + 1;
+		lost = 0;
+		dirty = 1;
+	}
+	free(line);
+}
+
+/* The text, or what is left of it when it is not UTF-8: apid's word may be anything. */
+static json_t *
+text_json(const char *text)
+{
+	json_t *s = json_string(text);
+
+	return s != NULL ? s : json_string("(not UTF-8)");
+}
+
+static json_t *
+key_json(int key)
+{
+	return key == AUTH_ANYONE ? json_null() : json_sprintf("key%d", key + 1);
+}
+
+void
+audit_request(const struct request *rq, uint32_t status, const int32_t *exit_code)
+{
+	json_t *entry;
+	char hex[65];
+
+	entry = json_pack("{s:o, s:o, s:o, s:s, s:s?, s:i, s:I}", "request_id",
+	    text_json(rq->request_id), "key", key_json(rq->key), "peer", text_json(rq->peer),
+	    "action", rq->action, "target", rq->target[0] == '\0' ? NULL : rq->target, "status",
+	    (int)status, "duration_us", (json_int_t)(time_boot_us() - rq->began_us));
+	if (entry != NULL && rq->has_args) {
+		hex_encode(rq->args_sha256, sizeof(rq->args_sha256), hex);
+		json_object_set_new(entry, "args_sha256", json_string(hex));
+		json_object_set_new(entry, "args_len", json_integer(rq->args_len));
+		if (exit_code != NULL)
+			json_object_set_new(entry, "exit_code", json_integer(*exit_code));
+	}
+	audit_append(entry);
+}
+
+void
+audit_refused(const struct m_ask *ask, const char *action)
+{
+	if (refused >= AUDIT_REFUSALS) {
+		unseen++;
+		return;
+	}
+	refused++;
+	audit_append(json_pack("{s:o, s:n, s:o, s:s, s:n, s:i, s:s}", "request_id",
+	    text_json(ask->request_id), "key", "peer", text_json(ask->peer), "action", action,
+	    "target", "status", 401, "reason", "no valid key"));
+}
+
+void
+audit_own(const char *action, const char *target, const char *why)
+{
+	audit_append(
+	    json_pack("{s:s, s:s, s:s}", "action", action, "target", target, "reason", why));
+}
+
+void
+audit_tick(void)
+{
+	if (unseen > 0)
+		audit_append(json_pack("{s:s, s:I, s:i, s:s}", "action", "refusals", "count",
+		    (json_int_t)unseen, "status", 401, "reason", "no valid key"));
+	refused = 0;
+	unseen = 0;
+	if (dirty && fdatasync(fd) == -1)
+		log_warn("the audit log");
+	dirty = 0;
+}
+
+static void
+tick(evutil_socket_t s, short what, void *arg)
+{
+	(void)s, (void)what, (void)arg;
+	audit_tick();
+}
+
+/* Sets size and prev by the last whole line; torn bytes behind it are cut and told of. */
+static void
+audit_recover(void)
+{
+	char buf[AUDIT_LINE_MAX * 2 + 2];
+	struct stat st;
+	ssize_t n, end, begin;
+	off_t at;
+
+	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
+		fatal_config("audit.log in the data directory is not a file");
+	memset(prev, '0', 64);
+	at = st.st_size > (off_t)sizeof(buf) ? st.st_size - (off_t)sizeof(buf) : 0;
+	if ((n = pread(fd, buf, sizeof(buf), at)) == -1)
+		fatal_config("audit.log in the data directory: %s", strerror(errno));
+	for (end = n; end > 0 && buf[end - 1] != '\n';)
+		end--;
+	if (end == 0 && at > 0)
+		fatal_config("audit.log in the data directory is damaged; move it away");
+	for (begin = end > 0 ? end - 1 : 0; begin > 0 && buf[begin - 1] != '\n';)
+		begin--;
+	size = at + end;
+	if (end > 0)
+		hash_line(buf + begin, end - 1 - begin);
+	if (end == n)
+		return;
+	if (ftruncate(fd, size) == -1)
+		fatal_config("audit.log in the data directory: %s", strerror(errno));
+	audit_append(json_pack("{s:s, s:i}", "action", "recovered", "torn_bytes", (int)(n - end)));
+}
+
+void
+audit_open(struct event_base *base)
+{
+	struct timeval second = {1, 0};
+	struct event *ev;
+
+	if ((fd = open(AUDIT_FILE, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)) ==
+	    -1)
+		fatal_config("audit.log in the data directory: %s", strerror(errno));
+	audit_recover();
+	if (base == NULL)
+		return;
+	if ((ev = event_new(base, -1, EV_PERSIST, tick, NULL)) == NULL ||
+	    event_add(ev, &second) == -1)
+		fatalx("audit: out of memory");
+}

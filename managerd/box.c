@@ -1,0 +1,139 @@
+/* Keeps the table of sandboxes. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/ids.h"
+#include "common/log.h"
+#include "managerd/box.h"
+#include "managerd/record.h"
+#include "managerd/store.h"
+
+#define BUCKETS 1024
+
+LIST_HEAD(bucket, box);
+
+struct box_list boxes = TAILQ_HEAD_INITIALIZER(boxes);
+static struct bucket table[BUCKETS];
+
+struct box *
+box_new(uint64_t id)
+{
+	struct box *box;
+
+	if ((box = calloc(1, sizeof(*box))) == NULL)
+		fatal("box");
+	while (id == 0 || box_find(id) != NULL)
+		id = id_new();
+	box->id = id;
+	box->generation = box->top = 1;
+	TAILQ_INIT(&box->waiting);
+	TAILQ_INIT(&box->running);
+	LIST_INSERT_HEAD(&table[id % BUCKETS], box, bucket);
+	return box;
+}
+
+void
+box_free(struct box *box)
+{
+	if (box->session != NULL || !TAILQ_EMPTY(&box->waiting) || !TAILQ_EMPTY(&box->running))
+		fatalx("a sandbox was freed that is in use");
+	if (box->listed)
+		TAILQ_REMOVE(&boxes, box, order);
+	LIST_REMOVE(box, bucket);
+	spec_clear(&box->spec);
+	free(box);
+}
+
+struct box *
+box_find(uint64_t id)
+{
+	struct box *box;
+
+	LIST_FOREACH (box, &table[id % BUCKETS], bucket)
+		if (box->id == id)
+			return box;
+	return NULL;
+}
+
+static int
+box_before(const struct box *a, const struct box *b)
+{
+	return a->created_us < b->created_us || (a->created_us == b->created_us && a->id < b->id);
+}
+
+void
+box_list(struct box *box)
+{
+	struct box *at;
+
+	TAILQ_FOREACH_REVERSE(at, &boxes, box_list, order)
+	if (box_before(at, box))
+		break;
+	if (at == NULL)
+		TAILQ_INSERT_HEAD(&boxes, box, order);
+	else
+		TAILQ_INSERT_AFTER(&boxes, at, box, order);
+	box->listed = 1;
+}
+
+static void
+count_one(struct box *box, void *arg)
+{
+	if (box->state != BOX_DESTROYING || box->listed)
+		++*(size_t *)arg;
+}
+
+size_t
+box_count(void)
+{
+	size_t n = 0;
+
+	box_each(count_one, &n);
+	return n;
+}
+
+void
+box_each(void (*fn)(struct box *, void *), void *arg)
+{
+	struct box *box, *next;
+	size_t i;
+
+	for (i = 0; i < BUCKETS; i++)
+		LIST_FOREACH_SAFE(box, &table[i], bucket, next)
+	fn(box, arg);
+}
+
+int
+box_save(const struct box *box)
+{
+	char name[ID_TEXT_MAX + 8];
+	char *text;
+	int rc, saved;
+
+	text = record_box_encode(box);
+	store_name(name, "sb_", box->id, ".json");
+	rc = store_write(STORE_SANDBOXES, name, text, strlen(text));
+	saved = errno;
+	if (rc == -1)
+		log_warn("record %s", name);
+	free(text);
+	errno = saved;
+	return rc;
+}
+
+const char *
+box_state_name(enum box_state state)
+{
+	static const char *const names[BOX_STATES] = {
+	    "creating", "running", "stopped", "rolling_back", "destroying"};
+
+	return names[state];
+}
+
+void
+box_set_ttl(struct box *box, int64_t ttl_s)
+{
+	box->expires_us = time_wall_us() + ttl_s * 1000000;
+	box->deadline_us = time_boot_us() + ttl_s * 1000000;
+}

@@ -1,0 +1,75 @@
+/* The sandboxes: their table and the one state that each is in. */
+#ifndef MANAGERD_BOX_H
+#define MANAGERD_BOX_H
+
+#include <bsd/sys/queue.h>
+#include <stdint.h>
+
+#include "managerd/idem.h"
+#include "managerd/spec.h"
+#include "proto/managerd_dockerd.h"
+
+struct job;
+struct session;
+
+enum box_state { BOX_CREATING, BOX_RUNNING, BOX_STOPPED, BOX_ROLLING_BACK, BOX_DESTROYING };
+#define BOX_STATES 5
+
+TAILQ_HEAD(job_list, job);
+
+struct box {
+	/* what is on disk */
+	uint64_t id;
+	enum box_state state;
+	uint32_t generation; /* of the container and volume that count */
+	uint32_t
+	    top; /* highest generation ever begun; a failed rollback's number is not used again */
+	char container[72]; /* "": not known yet */
+	struct spec spec;
+	int64_t created_us;
+	int64_t expires_us;
+	uint64_t source; /* snapshot, or 0 */
+	struct idem idem;
+
+	/* only in memory */
+	TAILQ_ENTRY(box) order; /* oldest first, when listed */
+	LIST_ENTRY(box) bucket;
+	int listed;          /* clients may see it: it was ready once */
+	int64_t deadline_us; /* CLOCK_BOOTTIME */
+	struct session *session;
+	int starting; /* session.c is getting it a session */
+	int inspecting;
+	int failures;     /* sessions lost in a row, none of them up for long */
+	int64_t retry_us; /* CLOCK_BOOTTIME: not attached again in the background before */
+	int disk_low;     /* below the floor */
+	int64_t disk_free;
+	uint64_t snapped;        /* job that S_SNAPPED has ended; its S_JOB_END may follow */
+	struct job_list waiting; /* for the session */
+	size_t nwaiting;
+	struct job_list running; /* handed to the session */
+	struct job *snapshot;    /* the one that is being made */
+	void *op;                /* struct create or struct rollback, by state */
+	uint32_t end_reason;     /* BOX_DESTROYING: enum session_end */
+};
+
+TAILQ_HEAD(box_list, box);
+extern struct box_list boxes; /* listed ones, oldest first */
+
+/* A new box with this id (0: a fresh one), in no list yet but found by box_find(). Fatal when out
+ * of memory. */
+struct box *box_new(uint64_t id);
+void box_free(struct box *);
+struct box *box_find(uint64_t id);
+/* Puts it where its created_us belongs. */
+void box_list(struct box *);
+/* What the quota counts: all but failed ones whose rest is being removed. */
+size_t box_count(void);
+/* Calls fn for each, which may free that one. */
+void box_each(void (*fn)(struct box *, void *), void *arg);
+/* Writes its record; -1 with errno, and then the old one is still there. */
+int box_save(const struct box *);
+const char *box_state_name(enum box_state);
+/* Sets expires_us and deadline_us from now on. */
+void box_set_ttl(struct box *, int64_t ttl_s);
+
+#endif

@@ -1,0 +1,298 @@
+/* Makes sandboxes. The record is on disk before the engine is asked for a container; the time to
+ * live begins at the end. */
+#include <bsd/string.h>
+#include <bsd/sys/queue.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "managerd/bring.h"
+#include "managerd/create.h"
+#include "managerd/create_input.h"
+#include "managerd/destroy.h"
+#include "managerd/engine.h"
+#include "managerd/manager.h"
+#include "managerd/policy.h"
+#include "managerd/session.h"
+#include "managerd/snap.h"
+#include "managerd/start.h"
+#include "managerd/store.h"
+
+#define WAITERS_MAX 64
+
+/* The same request again, while the first is under way. */
+struct waiter {
+	TAILQ_ENTRY(waiter) entry;
+	struct request rq;
+};
+
+struct create {
+	struct bring bring; /* first: bring's callbacks get this */
+	struct request rq;
+	int64_t ttl_s;
+	TAILQ_HEAD(, waiter) waiters;
+	size_t nwaiters;
+	uint32_t status; /* of the failure */
+	char text[TEXT_MAX];
+};
+
+static void
+create_free(struct create *c)
+{
+	struct waiter *w;
+
+	while ((w = TAILQ_FIRST(&c->waiters)) != NULL) {
+		TAILQ_REMOVE(&c->waiters, w, entry);
+		free(w);
+	}
+	free(c);
+}
+
+/* What there was of it is removed, or cannot be now: either way the client is told of the failure.
+ */
+static void
+on_removed(void *arg, int failed)
+{
+	struct box *box = arg;
+	struct create *c = box->op;
+	struct waiter *w;
+	uint32_t retry;
+
+	box->op = NULL;
+	if (c != NULL) {
+		retry = c->status == 429 ? 5 : 0;
+		request_retry(&c->rq, c->status, retry, "%s", c->text);
+		TAILQ_FOREACH (w, &c->waiters, entry)
+			request_retry(&w->rq, c->status, retry, "%s", c->text);
+		create_free(c);
+	}
+	if (!failed)
+		box_remove(box);
+}
+
+static void
+on_failed(struct bring *b, uint32_t status, const char *text)
+{
+	struct create *c = (struct create *)b;
+	struct box *box = b->box;
+
+	c->status = status;
+	strlcpy(c->text, text, sizeof(c->text));
+	strlcpy(box->container, b->container, sizeof(box->container));
+	box->state = BOX_DESTROYING;
+	if (b->made)
+		wreck_add(box->id, box->generation, box->container, on_removed, box);
+	else
+		on_removed(box, 0);
+}
+
+static void
+on_ready(struct bring *b)
+{
+	struct create *c = (struct create *)b;
+	struct box *box = b->box;
+	struct waiter *w;
+
+	strlcpy(box->container, b->container, sizeof(box->container));
+	box->state = BOX_RUNNING;
+	box_set_ttl(box, c->ttl_s);
+	box->created_us = box->expires_us - c->ttl_s * 1000000;
+	if (box_save(box) == -1) {
+		bring_drop(b, END_BACKEND);
+		on_failed(b, errno == ENOSPC || errno == EDQUOT ? 507 : 502,
+		    "the server's data directory cannot be written");
+		return;
+	}
+	box->op = NULL;
+	box_list(box);
+	start_adopt(box, b->session);
+	request_sandbox(&c->rq, box);
+	TAILQ_FOREACH (w, &c->waiters, entry)
+		request_sandbox(&w->rq, box);
+	create_free(c);
+	reap_soon();
+}
+
+struct idem_search {
+	const struct idem *asked;
+	struct box *same;
+	int conflict;
+};
+
+static void
+idem_look(struct box *box, void *arg)
+{
+	struct idem_search *search = arg;
+
+	if (box->state == BOX_DESTROYING)
+		return;
+	switch (idem_judge(&box->idem, search->asked)) {
+	case IDEM_SAME:
+		search->same = box;
+		break;
+	case IDEM_CONFLICT:
+		search->conflict = 1;
+		break;
+	case IDEM_OTHER:
+		break;
+	}
+}
+
+static void
+create_wait(struct create *c, const struct request *rq)
+{
+	struct waiter *w;
+
+	if (c->nwaiters >= WAITERS_MAX || (w = calloc(1, sizeof(*w))) == NULL) {
+		struct request copy = *rq;
+
+		request_retry(&copy, 503, 1, "too many requests wait for this Idempotency-Key");
+		return;
+	}
+	w->rq = *rq;
+	c->nwaiters++;
+	TAILQ_INSERT_TAIL(&c->waiters, w, entry);
+}
+
+/* Whether a request with this Idempotency-Key was here before; then it is answered, or waits. */
+static int
+create_repeated(struct request *rq, const struct idem *idem)
+{
+	struct idem_search search = {.asked = idem};
+
+	if (!idem->given)
+		return 0;
+	box_each(idem_look, &search);
+	if (search.conflict)
+		request_reply(rq, 409, "the Idempotency-Key was used for another request");
+	else if (search.same == NULL)
+		return 0;
+	else if (search.same->listed)
+		request_sandbox(rq, search.same);
+	else
+		create_wait(search.same->op, rq);
+	return 1;
+}
+
+/* Quota and record; then the engine's work begins. Takes the contents of spec. */
+static void
+create_begin(struct request *rq, struct spec *spec, const struct idem *idem, int64_t ttl_s,
+    const struct snap *snap)
+{
+	struct create *c;
+	struct box *box;
+
+	if (!engine_up()) {
+		request_reply(rq, 502, "%s", engine_why());
+		goto refused;
+	}
+	if (box_count() >= (size_t)CFG(MAX_SANDBOXES)) {
+		request_retry(rq, 429, 5,
+		    "the limit of %lld sandboxes is reached; delete one or try again later",
+		    (long long)CFG(MAX_SANDBOXES));
+		goto refused;
+	}
+	if ((c = calloc(1, sizeof(*c))) == NULL)
+		fatal("create");
+	box = box_new(0);
+	if (bring_init(&c->bring, box, box->generation, snap) == -1) {
+		log_warn("a snapshot's file");
+		request_reply(rq, 502, "the snapshot cannot be read");
+		goto fail;
+	}
+	box->state = BOX_CREATING;
+	box->spec = *spec;
+	memset(spec, 0, sizeof(*spec));
+	box->idem = *idem;
+	box->source = snap == NULL ? 0 : snap->id;
+	box->op = c;
+	if (box_save(box) == -1) {
+		request_disk(rq);
+		goto fail;
+	}
+	TAILQ_INIT(&c->waiters);
+	c->rq = *rq;
+	c->ttl_s = ttl_s;
+	c->bring.ready = on_ready;
+	c->bring.failed = on_failed;
+	bring_start(&c->bring);
+	return;
+fail:
+	bring_drop(&c->bring, END_BACKEND);
+	free(c);
+	box_free(box);
+refused:
+	spec_clear(spec);
+}
+
+static void
+idem_read(struct idem *idem, const struct m_create *ask)
+{
+	memset(idem, 0, sizeof(*idem));
+	if (!ask->has_idem)
+		return;
+	idem->given = 1;
+	idem->at_us = time_wall_us();
+	memcpy(idem->key, ask->idem_key, sizeof(idem->key));
+	memcpy(idem->body, ask->idem_body, sizeof(idem->body));
+}
+
+void
+create_request(struct request *rq, struct msg *m)
+{
+	const struct m_create *ask = m->payload;
+	struct spec spec = {0};
+	struct policy policy;
+	struct idem idem;
+	int64_t ttl_s;
+	char text[TEXT_MAX];
+	int status;
+
+	if (strlen(m->tail) != m->tail_len)
+		fatalx("apid sent an image that is none");
+	create_input(msg_take_fd(m), &spec.env, &spec.labels);
+	idem_read(&idem, ask);
+	policy_load(&policy, &mgr.child.config);
+	if (create_repeated(rq, &idem))
+		spec_clear(&spec);
+	else if ((status = policy_resolve(
+		      &policy, ask, m->tail, NULL, &spec, &ttl_s, text, sizeof(text))) != 0) {
+		request_reply(rq, status, "%s", text);
+		spec_clear(&spec);
+	} else
+		create_begin(rq, &spec, &idem, ttl_s, NULL);
+}
+
+void
+fork_request(struct request *rq, struct msg *m)
+{
+	const struct m_create *ask = m->payload;
+	const struct snap *snap;
+	struct spec spec;
+	struct policy policy;
+	struct idem idem;
+	int64_t ttl_s;
+	char text[TEXT_MAX];
+	int status;
+
+	request_target(rq, "snap_", ask->snapshot);
+	idem_read(&idem, ask);
+	if (create_repeated(rq, &idem))
+		return;
+	if ((snap = snap_find(ask->snapshot)) == NULL) {
+		request_no_snapshot(rq, ask->snapshot);
+		return;
+	}
+	policy_load(&policy, &mgr.child.config);
+	spec_copy(&spec, &snap->spec);
+	free(spec.image);
+	spec.image = NULL;
+	if ((status = policy_resolve(
+		 &policy, ask, NULL, &snap->spec, &spec, &ttl_s, text, sizeof(text))) != 0) {
+		request_reply(rq, status, "%s", text);
+		spec_clear(&spec);
+	} else
+		create_begin(rq, &spec, &idem, ttl_s, snap);
+}

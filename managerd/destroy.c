@@ -1,0 +1,85 @@
+/* Destroys sandboxes: the session first, then container and volume, the record last. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "managerd/audit.h"
+#include "managerd/destroy.h"
+#include "managerd/engine.h"
+#include "managerd/gone.h"
+#include "managerd/jobs.h"
+#include "managerd/session.h"
+#include "managerd/start.h"
+#include "managerd/store.h"
+
+void
+box_remove(struct box *box)
+{
+	char name[STORE_NAME_MAX];
+
+	if (store_remove(STORE_SANDBOXES, store_name(name, "sb_", box->id, ".json")) == -1)
+		log_warn("%s", name);
+	box_free(box);
+}
+
+static void
+on_destroyed(void *arg, int failed)
+{
+	struct box *box = arg;
+	struct request *rq = box->op;
+
+	if (rq != NULL) {
+		box->op = NULL;
+		if (failed)
+			request_reply(rq, 502, "%s; the sandbox is removed later",
+			    engine_up() ? "the Docker engine failed" : engine_why());
+		else
+			request_reply(rq, 204, NULL);
+		free(rq);
+	}
+	if (!failed)
+		box_remove(box);
+}
+
+static const char *
+reason_text(uint32_t reason)
+{
+	return reason == END_DELETED   ? "was deleted"
+	       : reason == END_EXPIRED ? "expired"
+				       : "was lost by the engine";
+}
+
+void
+box_destroy(struct box *box, uint32_t reason, struct request *rq)
+{
+	char id[ID_TEXT_MAX], text[128];
+
+	id_text(id, "sb_", box->id);
+	snprintf(text, sizeof(text), "sandbox %s %s", id, reason_text(reason));
+	if (rq != NULL) {
+		if ((box->op = malloc(sizeof(*rq))) == NULL)
+			fatal("destroy");
+		memcpy(box->op, rq, sizeof(*rq));
+	} else {
+		audit_own(reason == END_EXPIRED ? "expire" : "lose", id, reason_text(reason));
+		log_info("%s", text);
+	}
+	box->state = BOX_DESTROYING;
+	box->end_reason = reason;
+	box_save(box); /* if not: what the engine has removed says it after a crash */
+	if (reason == END_BACKEND)
+		snprintf(text, sizeof(text), "sandbox %s not found", id);
+	jobs_fail_waiting(box, reason == END_BACKEND ? 404 : 409, text);
+	start_end(box, reason);
+	gone_add(box->id, reason);
+	wreck_add(box->id, box->generation, box->container, on_destroyed, box);
+}
+
+void
+box_discard(struct box *box)
+{
+	box->state = BOX_DESTROYING;
+	box->op = NULL;
+	wreck_add(box->id, box->generation, box->container, on_destroyed, box);
+}

@@ -1,0 +1,490 @@
+/* Speaks with dockerd-proxy: calls, answers, and the once-a-second ping that tells whether the
+ * engine is there. */
+#include <bsd/string.h>
+#include <bsd/sys/queue.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/ids.h"
+#include "common/log.h"
+#include "managerd/engine.h"
+#include "managerd/manager.h"
+#include "managerd/reconcile.h"
+
+#define HUNG_US 3000000
+#define PROBE_US 1800000
+#define PROBE_RATE 4 /* pings a second that others can cause */
+
+struct call {
+	TAILQ_ENTRY(call) entry;
+	uint64_t id;
+	uint32_t type;
+	engine_done done; /* NULL: nobody waits any more */
+	void *arg;
+	void (*item)(const struct m_d_item *);
+	uint64_t sandbox; /* D_CREATE */
+	uint32_t generation;
+	int sticky; /* D_DESTROY: waits for the true answer whatever happens */
+};
+
+struct probe {
+	TAILQ_ENTRY(probe) entry;
+	void (*fn)(uint64_t, int);
+	uint64_t arg;
+	int64_t asked_us;
+};
+
+static TAILQ_HEAD(, call) calls = TAILQ_HEAD_INITIALIZER(calls);
+static TAILQ_HEAD(, probe) probes = TAILQ_HEAD_INITIALIZER(probes);
+static uint64_t last_id;
+static struct event *ticker, *probe_timer;
+static int connected = 1, hung, was_up = 1, hard_quota;
+static char why[D_TEXT_MAX + 1] = "the Docker engine is unreachable";
+static uint64_t ping_id; /* in flight; 0: none */
+static int64_t ping_sent_us;
+static int64_t probe_budget = PROBE_RATE;
+
+static void ping_send(void);
+
+int
+engine_up(void)
+{
+	return connected && !hung;
+}
+
+const char *
+engine_why(void)
+{
+	return why;
+}
+
+int
+engine_hard_quota(void)
+{
+	return hard_quota;
+}
+
+uint32_t
+engine_status(enum d_failure failure)
+{
+	switch (failure) {
+	case FAIL_NO_IMAGE:
+	case FAIL_BAD_IMAGE:
+		return 400;
+	case FAIL_FORBIDDEN:
+		return 403;
+	case FAIL_LIMIT:
+		return 429;
+	default:
+		return 502;
+	}
+}
+
+static struct call *
+call_new(uint32_t type, engine_done done, void *arg)
+{
+	struct call *call;
+
+	if ((call = calloc(1, sizeof(*call))) == NULL)
+		fatal("engine call");
+	call->id = ++last_id;
+	call->type = type;
+	call->done = done;
+	call->arg = arg;
+	TAILQ_INSERT_TAIL(&calls, call, entry);
+	return call;
+}
+
+void
+engine_prepare(const char *image, engine_done done, void *arg)
+{
+	struct m_d_none none = {0};
+	struct call *call = call_new(MSG_D_PREPARE, done, arg);
+
+	send_D_PREPARE(mgr.docker, call->id, &none, image, strlen(image), -1);
+}
+
+void
+engine_create(const struct m_d_create *m, engine_done done, void *arg)
+{
+	struct call *call = call_new(MSG_D_CREATE, done, arg);
+
+	call->sandbox = m->sandbox;
+	call->generation = m->generation;
+	send_D_CREATE(mgr.docker, call->id, m, NULL, 0, -1);
+}
+
+static void
+container_call(uint32_t type, const char *container, engine_done done, void *arg)
+{
+	struct m_d_container m = {0};
+	struct call *call = call_new(type, done, arg);
+
+	strlcpy(m.container, container, sizeof(m.container));
+	chan_send(mgr.docker, type, call->id, &m, sizeof(m), NULL, 0, -1);
+}
+
+void
+engine_attach(const char *container, engine_done done, void *arg)
+{
+	container_call(MSG_D_ATTACH, container, done, arg);
+}
+
+void
+engine_inspect(const char *container, engine_done done, void *arg)
+{
+	container_call(MSG_D_INSPECT, container, done, arg);
+}
+
+void
+engine_destroy(const struct m_d_destroy *m, engine_done done, void *arg)
+{
+	struct call *call = call_new(MSG_D_DESTROY, done, arg);
+
+	call->sticky = 1;
+	send_D_DESTROY(mgr.docker, call->id, m, NULL, 0, -1);
+}
+
+void
+engine_list(void (*item)(const struct m_d_item *), engine_done done, void *arg)
+{
+	struct m_d_none none = {0};
+	struct call *call = call_new(MSG_D_LIST, done, arg);
+
+	call->item = item;
+	send_D_LIST(mgr.docker, call->id, &none, NULL, 0, -1);
+}
+
+void
+engine_drop(const void *arg)
+{
+	struct call *call;
+
+	TAILQ_FOREACH (call, &calls, entry)
+		if (call->arg == arg && !call->sticky)
+			call->done = NULL;
+}
+
+int
+engine_creating(uint64_t sandbox, uint32_t generation)
+{
+	struct call *call;
+
+	TAILQ_FOREACH (call, &calls, entry)
+		if (call->type == MSG_D_CREATE && call->sandbox == sandbox &&
+		    call->generation == generation)
+			return 1;
+	return 0;
+}
+
+/* Everyone who waits is told; the calls stay until dockerd-proxy has answered. */
+static void
+calls_fail(void)
+{
+	struct answer a = {.failed = 1, .why = FAIL_UNREACHABLE, .text = why, .fd = -1};
+	struct call *call;
+	engine_done done;
+
+again:
+	TAILQ_FOREACH (call, &calls, entry) {
+		if (call->done == NULL || call->sticky)
+			continue;
+		done = call->done;
+		call->done = NULL;
+		done(call->arg, &a);
+		goto again;
+	}
+}
+
+static void
+probes_answer(int64_t asked_before)
+{
+	struct probe *p, *next;
+
+	TAILQ_FOREACH_SAFE (p, &probes, entry, next) {
+		if (p->asked_us > asked_before)
+			continue;
+		TAILQ_REMOVE(&probes, p, entry);
+		p->fn(p->arg, engine_up() && asked_before != INT64_MAX);
+		free(p);
+	}
+}
+
+/* After anything that may have changed whether the engine is there. */
+static void
+state_check(void)
+{
+	int up = engine_up();
+
+	if (!up) {
+		probes_answer(INT64_MAX);
+		calls_fail();
+	}
+	if (up == was_up)
+		return;
+	was_up = up;
+	if (up)
+		log_info("the Docker engine is there again");
+	else
+		log_warnx("%s", why);
+	wreck_engine(up);
+	if (up)
+		reconcile_start();
+}
+
+static void
+ping_send(void)
+{
+	struct m_d_none none = {0};
+
+	if (ping_id != 0)
+		return;
+	ping_id = ++last_id;
+	ping_sent_us = time_boot_us();
+	send_D_PING(mgr.docker, ping_id, &none, NULL, 0, -1);
+}
+
+static void
+ping_answer(struct msg *m)
+{
+	int64_t sent = ping_sent_us;
+
+	ping_id = 0;
+	hung = m->type == MSG_D_FAILED;
+	if (hung && connected)
+		strlcpy(why, "the Docker engine is unreachable", sizeof(why));
+	state_check();
+	probes_answer(sent);
+	if (!TAILQ_EMPTY(&probes))
+		ping_send();
+}
+
+static void
+tick(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what, (void)arg;
+	probe_budget = PROBE_RATE;
+	if (ping_id != 0 && !hung && time_boot_us() - ping_sent_us >= HUNG_US) {
+		hung = 1;
+		strlcpy(why, "the Docker engine does not answer", sizeof(why));
+	}
+	state_check();
+	ping_send();
+	wreck_tick();
+}
+
+static void
+probe_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	struct timeval tv = {0, 0};
+	struct probe *p, *next;
+	int64_t now = time_boot_us(), left = INT64_MAX;
+
+	(void)fd, (void)what, (void)arg;
+	TAILQ_FOREACH_SAFE (p, &probes, entry, next) {
+		if (now - p->asked_us < PROBE_US) {
+			if (PROBE_US - (now - p->asked_us) < left)
+				left = PROBE_US - (now - p->asked_us);
+			continue;
+		}
+		TAILQ_REMOVE(&probes, p, entry);
+		p->fn(p->arg, 0);
+		free(p);
+	}
+	if (left != INT64_MAX) {
+		tv.tv_usec = left % 1000000;
+		tv.tv_sec = left / 1000000;
+		event_add(probe_timer, &tv);
+	}
+}
+
+void
+engine_probe(void (*fn)(uint64_t, int), uint64_t arg)
+{
+	struct timeval tv = {PROBE_US / 1000000, PROBE_US % 1000000};
+	struct probe *p;
+
+	if (!engine_up() || probe_budget == 0) {
+		fn(arg, engine_up());
+		return;
+	}
+	probe_budget--;
+	if ((p = calloc(1, sizeof(*p))) == NULL)
+		fatal("probe");
+	p->fn = fn;
+	p->arg = arg;
+	p->asked_us = time_boot_us();
+	TAILQ_INSERT_TAIL(&probes, p, entry);
+	if (!event_pending(probe_timer, EV_TIMEOUT, NULL))
+		event_add(probe_timer, &tv);
+	ping_send();
+}
+
+void
+engine_start(void)
+{
+	struct m_d_instance m = {0};
+	struct timeval second = {1, 0};
+
+	strlcpy(m.uuid, mgr.uuid, sizeof(m.uuid));
+	send_D_INSTANCE(mgr.docker, ++last_id, &m, NULL, 0, -1);
+	if ((ticker = event_new(mgr.base, -1, EV_PERSIST, tick, NULL)) == NULL ||
+	    (probe_timer = event_new(mgr.base, -1, 0, probe_timeout, NULL)) == NULL ||
+	    event_add(ticker, &second) == -1)
+		fatalx("engine: out of memory");
+	ping_send();
+}
+
+static const struct msg_answer {
+	uint32_t call, answer;
+} answers[] = {
+    {MSG_D_PREPARE, MSG_D_PREPARED},
+    {MSG_D_CREATE, MSG_D_CREATED},
+    {MSG_D_ATTACH, MSG_D_ATTACHED},
+    {MSG_D_INSPECT, MSG_D_STATE},
+    {MSG_D_DESTROY, MSG_D_DONE},
+    {MSG_D_LIST, MSG_D_LIST_END},
+};
+
+static int
+answer_fits(uint32_t call, uint32_t type)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+		if (answers[i].call == call)
+			return type == answers[i].answer || type == MSG_D_FAILED;
+	return 0;
+}
+
+static void
+container_check(const char *id)
+{
+	uint8_t raw[CONTAINER_ID_LEN / 2];
+
+	if (memchr(id, '\0', CONTAINER_ID_LEN + 1) == NULL ||
+	    hex_decode(id, raw, sizeof(raw)) == -1)
+		fatalx("dockerd-proxy sent a container id that is none");
+}
+
+static void
+answer_read(struct msg *m, struct answer *a)
+{
+	const struct m_d_failed *failed;
+	const struct m_d_state *state;
+
+	memset(a, 0, sizeof(*a));
+	a->fd = -1;
+	switch (m->type) {
+	case MSG_D_FAILED:
+		failed = m->payload;
+		a->failed = 1;
+		if (failed->why > FAIL_GONE)
+			fatalx("dockerd-proxy sent an unknown failure");
+		a->why = failed->why;
+		a->text = m->tail;
+		break;
+	case MSG_D_PREPARED:
+		a->prepared = m->payload;
+		if (memchr(a->prepared->image_id, '\0', sizeof(a->prepared->image_id)) == NULL)
+			fatalx("dockerd-proxy sent an image id that is none");
+		break;
+	case MSG_D_CREATED:
+		a->container = ((const struct m_d_container *)m->payload)->container;
+		container_check(a->container);
+		break;
+	case MSG_D_ATTACHED:
+		a->container = ((const struct m_d_container *)m->payload)->container;
+		container_check(a->container);
+		a->fd = msg_take_fd(m);
+		break;
+	case MSG_D_STATE:
+		state = m->payload;
+		if (state->state > STATE_GONE)
+			fatalx("dockerd-proxy sent an unknown state");
+		a->state = state->state;
+		break;
+	}
+}
+
+static void
+call_answer(struct msg *m)
+{
+	struct answer a;
+	struct call *call;
+
+	TAILQ_FOREACH (call, &calls, entry)
+		if (call->id == m->id)
+			break;
+	if (call == NULL || !answer_fits(call->type, m->type))
+		fatalx("dockerd-proxy answered what was not asked");
+	answer_read(m, &a);
+	TAILQ_REMOVE(&calls, call, entry);
+	if (call->done != NULL)
+		call->done(call->arg, &a);
+	else if (a.fd != -1)
+		close(a.fd);
+	else if (call->type == MSG_D_CREATE)
+		wreck_late(call->sandbox, call->generation, a.failed ? "" : a.container);
+	free(call);
+}
+
+static void
+item_answer(struct msg *m)
+{
+	const struct m_d_item *item = m->payload;
+	struct call *call;
+
+	TAILQ_FOREACH (call, &calls, entry)
+		if (call->id == m->id && call->type == MSG_D_LIST)
+			break;
+	if (call == NULL)
+		fatalx("dockerd-proxy listed what was not asked");
+	if (item->kind > ITEM_VOLUME || item->state > STATE_GONE)
+		fatalx("dockerd-proxy listed an unknown kind");
+	if (item->kind == ITEM_CONTAINER)
+		container_check(item->container);
+	if (call->done != NULL)
+		call->item(item);
+}
+
+void
+engine_message(struct chan *c, struct msg *m)
+{
+	const struct m_d_engine *engine;
+	const struct m_d_event *event;
+
+	(void)c;
+	switch (m->type) {
+	case MSG_D_ENGINE:
+		engine = m->payload;
+		connected = engine->up != 0;
+		hard_quota = engine->hard_quota != 0;
+		if (!connected)
+			strlcpy(why, m->tail_len > 0 ? m->tail : "the Docker engine is unreachable",
+			    sizeof(why));
+		else
+			hung = 0;
+		state_check();
+		if (connected)
+			reconcile_start();
+		break;
+	case MSG_D_EVENT:
+		event = m->payload;
+		if (event->event > EVENT_DESTROY)
+			fatalx("dockerd-proxy sent an unknown event");
+		container_check(event->container);
+		reconcile_event(event->container, event->event);
+		break;
+	case MSG_D_ITEM:
+		item_answer(m);
+		break;
+	default:
+		if (m->id == ping_id && ping_id != 0)
+			ping_answer(m);
+		else
+			call_answer(m);
+	}
+}

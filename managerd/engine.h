@@ -1,0 +1,65 @@
+/*
+ * The client of dockerd-proxy: typed calls with one answer each, whether the engine is there, and
+ * what is to be removed there (wrecks), which is tried again until the engine has confirmed it.
+ */
+#ifndef MANAGERD_ENGINE_H
+#define MANAGERD_ENGINE_H
+
+#include <stdint.h>
+
+#include "proto/managerd_dockerd.h"
+
+struct answer {
+	int failed;
+	enum d_failure why; /* when failed */
+	const char *text;   /* when failed: fit for clients */
+	const struct m_d_prepared *prepared;
+	const char *container; /* created, attached */
+	uint32_t state;        /* of D_INSPECT: enum container_state */
+	int fd;                /* attached: the callback's to keep */
+};
+
+/* Exactly once for each call that was not dropped. The caller's call is over when it runs. */
+typedef void (*engine_done)(void *arg, const struct answer *);
+
+void engine_start(void); /* D_INSTANCE, the first ping; then once a second */
+void engine_message(struct chan *, struct msg *);
+int engine_up(void);
+const char *engine_why(void); /* why it is down, for clients */
+int engine_hard_quota(void);
+/* Calls fn(arg, up) after a ping that is sent from now on, or at once from memory when asked too
+ * often; within 1.9 s. */
+void engine_probe(void (*fn)(uint64_t, int), uint64_t arg);
+
+void engine_prepare(const char *image, engine_done, void *arg);
+void engine_create(const struct m_d_create *, engine_done, void *arg);
+void engine_attach(const char *container, engine_done, void *arg);
+void engine_inspect(const char *container, engine_done, void *arg);
+/* Calls item for each thing the engine has of ours, then done. */
+void engine_list(void (*item)(const struct m_d_item *), engine_done, void *arg);
+/* Forgets the callbacks of arg's calls. What a late D_CREATE makes is removed; a late stream is
+ * closed. */
+void engine_drop(const void *arg);
+/* The HTTP status for a failure. */
+uint32_t engine_status(enum d_failure);
+
+/*
+ * Removes container and volume of one generation, again and again until the engine has confirmed
+ * it, also after its own late answers. done(arg, 0) then; before that, once, done(arg, 1) if the
+ * first try fails or the engine is away. done may be NULL. keeps an entry for each (sandbox,
+ * generation); asking again for one replaces its callback.
+ */
+typedef void (*wreck_done)(void *arg, int failed);
+void wreck_add(uint64_t sandbox, uint32_t generation, const char *container, wreck_done, void *arg);
+/* done() of this arg is not called any more. */
+void wreck_forget(const void *arg);
+int wreck_known(uint64_t sandbox, uint32_t generation);
+
+/* wreck.c and engine.c only */
+void wreck_late(uint64_t sandbox, uint32_t generation, const char *container);
+void wreck_engine(int up);
+void wreck_tick(void);
+int engine_creating(uint64_t sandbox, uint32_t generation);
+void engine_destroy(const struct m_d_destroy *, engine_done, void *arg);
+
+#endif

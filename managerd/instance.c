@@ -1,0 +1,146 @@
+/* Tells an own data directory from a copy of another server's. */
+#include <bsd/stdlib.h>
+#include <bsd/string.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/ids.h"
+#include "common/log.h"
+#include "managerd/instance.h"
+#include "managerd/manager.h"
+#include "managerd/store.h"
+#include "proto/parent.h"
+
+#define INSTANCE_FILE "instance.json"
+
+static char machine[65];
+
+void
+instance_warm(void)
+{
+	uint8_t digest[32];
+	char buf[256];
+	ssize_t n = 0;
+	int fd;
+
+	if ((fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC)) != -1) {
+		if ((n = read(fd, buf, sizeof(buf))) == -1)
+			n = 0;
+		close(fd);
+	}
+	SHA256((const unsigned char *)buf, n, digest);
+	hex_encode(digest, sizeof(digest), machine);
+}
+
+char *
+instance_encode(const struct instance *in)
+{
+	json_t *root = json_pack("{s:i, s:s, s:s, s:I}", "version", 1, "uuid", in->uuid, "machine",
+	    in->machine, "inode", (json_int_t)in->inode);
+	char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(1));
+
+	if (text == NULL)
+		fatalx("instance: out of memory");
+	json_decref(root);
+	return text;
+}
+
+static int
+uuid_check(const char *s)
+{
+	size_t i;
+
+	for (i = 0; i < 36; i++)
+		if (i == 8 || i == 13 || i == 18 || i == 23
+			? s[i] != '-'
+			: s[i] == '\0' || strchr("0123456789abcdef", s[i]) == NULL)
+			return -1;
+	return s[36] == '\0' ? 0 : -1;
+}
+
+int
+instance_decode(const char *text, size_t len, struct instance *in)
+{
+	const char *uuid, *host;
+	json_int_t inode;
+	json_t *root;
+	int version, rc = -1;
+
+	if ((root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL)) == NULL)
+		return -1;
+	if (json_unpack(root, "{s:i, s:s, s:s, s:I !}", "version", &version, "uuid", &uuid,
+		"machine", &host, "inode", &inode) == 0 &&
+	    version == 1 && uuid_check(uuid) == 0 && strlen(host) == 64) {
+		strlcpy(in->uuid, uuid, sizeof(in->uuid));
+		strlcpy(in->machine, host, sizeof(in->machine));
+		in->inode = inode;
+		rc = 0;
+	}
+	json_decref(root);
+	return rc;
+}
+
+static void
+instance_write(struct instance *in)
+{
+	char *text;
+
+	strlcpy(in->machine, machine, sizeof(in->machine));
+	in->inode = store_inode();
+	text = instance_encode(in);
+	if (store_write(STORE_TOP, INSTANCE_FILE, text, strlen(text)) == -1)
+		fatal_config("the data directory cannot be written: %s", strerror(errno));
+	free(text);
+}
+
+static void
+uuid_make(char *out, size_t size)
+{
+	uint8_t b[16];
+	char hex[33];
+
+	arc4random_buf(b, sizeof(b));
+	b[6] = (b[6] & 0x0f) | 0x40;
+	b[8] = (b[8] & 0x3f) | 0x80;
+	hex_encode(b, sizeof(b), hex);
+	snprintf(
+	    out, size, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+}
+
+int
+instance_open(int rule)
+{
+	struct instance in = {0};
+	size_t len;
+	char *text;
+	int known = 0, renewed = 0;
+
+	if ((text = store_read(STORE_TOP, INSTANCE_FILE, 4096, &len)) != NULL) {
+		if (instance_decode(text, len, &in) == -1)
+			fatal_config("instance.json in the data directory is damaged");
+		free(text);
+		known = 1;
+	} else if (errno != ENOENT)
+		fatal_config("instance.json in the data directory: %s", strerror(errno));
+	if (known && rule == INSTANCE_CHECK) {
+		if (strcmp(in.machine, machine) != 0 || in.inode != store_inode())
+			fatal_config("the data directory was copied or moved from elsewhere; start "
+				     "once with --adopt if "
+				     "this server replaces the old one, or with --new-instance if "
+				     "both will run");
+	} else if (known && rule == INSTANCE_ADOPT) {
+		instance_write(&in);
+	} else {
+		renewed = known;
+		uuid_make(in.uuid, sizeof(in.uuid));
+		instance_write(&in);
+	}
+	strlcpy(mgr.uuid, in.uuid, sizeof(mgr.uuid));
+	return renewed;
+}

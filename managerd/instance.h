@@ -1,0 +1,27 @@
+/* Whose data directory this is. */
+#ifndef MANAGERD_INSTANCE_H
+#define MANAGERD_INSTANCE_H
+
+#include <stdint.h>
+
+struct instance {
+	char uuid[40];
+	char machine[65]; /* hex SHA-256 of the machine's id */
+	uint64_t inode;   /* of the data directory */
+};
+
+/* malloc'ed JSON. */
+char *instance_encode(const struct instance *);
+/* 0, or -1. */
+int instance_decode(const char *text, size_t len, struct instance *);
+
+/* Before confinement: reads the machine's id. */
+void instance_warm(void);
+/*
+ * Loads instance.json or makes it, and sets mgr.uuid. A copied directory is refused (fatal) unless
+ * the operator said what it is. Returns 1 when it became a new instance: its sandbox records are
+ * another's.
+ */
+int instance_open(int rule);
+
+#endif

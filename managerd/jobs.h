@@ -1,0 +1,52 @@
+/* Jobs: what is done inside a sandbox by its session. They wait here while a stopped sandbox is
+ * started. */
+#ifndef MANAGERD_JOBS_H
+#define MANAGERD_JOBS_H
+
+#include "managerd/box.h"
+#include "managerd/request.h"
+#include "managerd/snap.h"
+#include "proto/managerd_sessiond.h"
+
+struct job {
+	TAILQ_ENTRY(job) entry;
+	uint64_t id;
+	uint32_t type; /* MSG_S_EXEC … */
+	int writes;    /* needs free space */
+	struct request rq;
+	union {
+		struct m_job_exec exec;
+		struct m_job_file file;
+	} m;
+	char *tail;
+	size_t tail_len;
+	int fd;            /* the data socket, until it is handed on; -1 */
+	struct snap *snap; /* MSG_S_SNAPSHOT */
+	int64_t began_us;
+};
+
+/* From apid: m->payload is a struct m_exec or m_file of an authorised request. */
+void job_exec(struct request *, struct msg *);
+void job_file(struct request *, struct msg *);
+void job_snapshot(struct request *, struct msg *);
+
+/* A sandbox that may be changed or used; else the request is answered, and NULL. */
+struct box *request_box(struct request *, uint64_t id);
+
+void jobs_flush(struct box *); /* the session is up */
+void jobs_fail_waiting(struct box *, uint32_t status, const char *text);
+/* Those that the session had: it has answered the clients, or its death has. */
+void jobs_fail_running(struct box *, uint32_t status);
+/* From the session; -1: there is no such job. */
+int job_end(struct box *, uint64_t id, const struct m_job_end *, const char *text);
+int job_snapped(struct box *, uint64_t id, const struct m_s_snapped *);
+void job_disk(struct box *, int64_t free_bytes);
+
+/* snapshot.c: the snapshot job's own parts. */
+int snapshot_send(struct box *, struct job *); /* -1: answered and over */
+void snapshot_finish(struct box *, struct job *, const struct m_s_snapped *);
+void snapshot_abandon(struct box *, struct job *);
+/* jobs.c, for snapshot.c */
+void job_free(struct job *);
+
+#endif

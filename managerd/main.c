@@ -1,0 +1,129 @@
+/*
+ * managerd decides who may do what, and keeps the sandboxes, the snapshots and the audit log. It
+ * has no network, starts no program, and never sees a byte of a guest: it hands descriptors on.
+ */
+#include <bsd/string.h>
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/chan_event.h"
+#include "common/log.h"
+#include "managerd/audit.h"
+#include "managerd/auth.h"
+#include "managerd/destroy.h"
+#include "managerd/engine.h"
+#include "managerd/instance.h"
+#include "managerd/load.h"
+#include "managerd/manager.h"
+#include "managerd/reconcile.h"
+#include "managerd/session.h"
+#include "managerd/store.h"
+#include "proto/apid_managerd.h"
+#include "proto/managerd_dockerd.h"
+#include "proto/parent.h"
+
+struct manager mgr;
+struct auth auth;
+
+void
+parent_message(struct chan *c, struct msg *m)
+{
+	const struct m_session *session = m->payload;
+	const struct m_session_over *over = m->payload;
+
+	(void)c;
+	switch (m->type) {
+	case MSG_P_SESSION:
+		session_arrived(session->session, msg_take_fd(m));
+		break;
+	case MSG_P_SESSION_OVER:
+		session_over(over->session, over->status);
+		break;
+	case MSG_P_PARTIAL:
+		mgr.partial = 1;
+		break;
+	default:
+		fatalx("the parent sent a setup message again");
+	}
+}
+
+static void
+peer_gone(struct chan *c)
+{
+	log_info("%s is gone, so am I", (const char *)chan_arg(c));
+	exit(0);
+}
+
+void
+manager_ready(void)
+{
+	static int told;
+
+	if (told)
+		return;
+	told = 1;
+	child_ready(&mgr.child, mgr.parent);
+}
+
+static void
+keys_load(void)
+{
+	char *keys = CFG_TEXT(API_KEYS);
+
+	if (auth_load(&auth, keys) == -1)
+		fatal_config("AGENT_SANDBOX_API_KEYS: at most %d keys, each at least %d characters",
+		    AUTH_KEYS_MAX, AUTH_KEY_MIN);
+	explicit_bzero(keys, strlen(keys));
+	auth.open = CFG(INSECURE_NO_AUTH) != 0 && auth.count == 0;
+	if (auth.count == 0 && !auth.open)
+		fatal_config("AGENT_SANDBOX_API_KEYS: no key is configured");
+}
+
+static void
+data_open(void)
+{
+	int foreign;
+
+	store_open();
+	foreign = instance_open(mgr.child.instance);
+	audit_open(mgr.base);
+	load_records(foreign);
+}
+
+static void
+warm_up(void)
+{
+	json_object_seed(0); /* opens a file once */
+	keys_load();         /* libcrypto reads its configuration */
+	instance_warm();
+}
+
+int
+main(void)
+{
+	struct chan *parent;
+
+	child_setup(&mgr.child, "managerd", 2);
+	warm_up();
+	if ((mgr.base = event_base_new()) == NULL)
+		fatalx("event_base_new");
+	child_confine(&mgr.child, &managerd_confine);
+	parent = child_run(&mgr.child, mgr.base, &parent_managerd_proto, parent_message);
+	mgr.parent = parent;
+	mgr.partial = mgr.child.partial;
+	mgr.apid = chan_event_new(mgr.base, FD_PEER, &apid_managerd_proto, MANAGERD, APID,
+	    apid_message, peer_gone, (void *)"apid");
+	mgr.docker = chan_event_new(mgr.base, FD_SECOND, &managerd_dockerd_proto, MANAGERD,
+	    DOCKERD_PROXY, engine_message, peer_gone, (void *)"dockerd-proxy");
+	data_open();
+	session_start();
+	engine_start();
+	reconcile_start();
+	load_finish();
+	reap_start();
+	if (event_base_dispatch(mgr.base) == -1)
+		fatalx("event loop");
+	return 0;
+}

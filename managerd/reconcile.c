@@ -1,0 +1,162 @@
+/* Compares what the engine has of ours with the records, and acts on each difference. */
+#include <bsd/string.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "managerd/create.h"
+#include "managerd/destroy.h"
+#include "managerd/engine.h"
+#include "managerd/load.h"
+#include "managerd/manager.h"
+#include "managerd/reconcile.h"
+#include "managerd/rollback.h"
+#include "managerd/start.h"
+
+#define ITEMS_MAX 1000000
+
+static struct m_d_item *items;
+static size_t nitems, nroom;
+static int listing, again, done;
+
+int
+reconcile_done(void)
+{
+	return done;
+}
+
+static void
+on_item(const struct m_d_item *item)
+{
+	struct m_d_item *p;
+
+	if (nitems == nroom) {
+		nroom = nroom == 0 ? 64 : nroom * 2;
+		if (nroom > ITEMS_MAX || (p = reallocarray(items, nroom, sizeof(*items))) == NULL)
+			fatal("list of containers");
+		items = p;
+	}
+	items[nitems++] = *item;
+}
+
+static int
+item_order(const void *a, const void *b)
+{
+	const struct m_d_item *x = a, *y = b;
+
+	if (x->sandbox != y->sandbox)
+		return x->sandbox < y->sandbox ? -1 : 1;
+	if (x->generation != y->generation)
+		return x->generation < y->generation ? -1 : 1;
+	return (int)x->kind - (int)y->kind;
+}
+
+/* The container of a generation, or NULL. */
+static const struct m_d_item *
+item_find(uint64_t sandbox, uint32_t generation)
+{
+	struct m_d_item key = {
+	    .sandbox = sandbox, .generation = generation, .kind = ITEM_CONTAINER};
+
+	return nitems == 0 ? NULL : bsearch(&key, items, nitems, sizeof(*items), item_order);
+}
+
+/* Whether this generation belongs to a sandbox, or to one that is being made. */
+static int
+item_wanted(const struct m_d_item *item)
+{
+	struct box *box = box_find(item->sandbox);
+
+	if (load_is_damaged(item->sandbox))
+		return 1;
+	if (box == NULL)
+		return 0;
+	return box->generation == item->generation ||
+	       (box->state == BOX_ROLLING_BACK && box->top == item->generation);
+}
+
+static void
+orphans_remove(void)
+{
+	size_t i;
+
+	for (i = 0; i < nitems; i++) {
+		if (items[i].sandbox == 0 || item_wanted(&items[i]) ||
+		    wreck_known(items[i].sandbox, items[i].generation))
+			continue;
+		log_info("removing what no record knows: generation %u of a sandbox",
+		    items[i].generation);
+		wreck_add(items[i].sandbox, items[i].generation,
+		    items[i].kind == ITEM_CONTAINER ? items[i].container : "", NULL, NULL);
+	}
+}
+
+static void
+box_compare(struct box *box, void *arg)
+{
+	const struct m_d_item *item;
+
+	(void)arg;
+	if ((box->state != BOX_RUNNING && box->state != BOX_STOPPED) || box->starting)
+		return;
+	item = item_find(box->id, box->generation);
+	if (done) /* the list may be older than what happened here: ask again */
+		start_check_if(box, item == NULL ? STATE_GONE : item->state);
+	else if (item == NULL)
+		start_found(box, STATE_GONE);
+	else {
+		strlcpy(box->container, item->container, sizeof(box->container));
+		box->state = item->state == STATE_RUNNING ? BOX_RUNNING : BOX_STOPPED;
+	}
+}
+
+static void
+on_listed(void *arg, const struct answer *a)
+{
+	(void)arg;
+	listing = 0;
+	if (a->failed) {
+		again = 0;
+		log_warnx("the engine's list: %s", a->text);
+		manager_ready();
+		return;
+	}
+	if (nitems > 0)
+		qsort(items, nitems, sizeof(*items), item_order);
+	box_each(box_compare, NULL);
+	orphans_remove();
+	done = 1;
+	nitems = 0;
+	manager_ready();
+	start_background();
+	if (again)
+		reconcile_start();
+}
+
+void
+reconcile_start(void)
+{
+	if (listing) {
+		again = 1;
+		return;
+	}
+	listing = 1;
+	again = 0;
+	nitems = 0;
+	engine_list(on_item, on_listed, NULL);
+}
+
+void
+reconcile_event(const char *container, uint32_t event)
+{
+	struct box *box;
+
+	TAILQ_FOREACH (box, &boxes, order)
+		if (strcmp(box->container, container) == 0)
+			break;
+	if (box == NULL || box->starting)
+		return;
+	if ((event == EVENT_START || event == EVENT_UNPAUSE) && box->state != BOX_STOPPED)
+		return;
+	start_check(box);
+}

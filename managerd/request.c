@@ -1,0 +1,189 @@
+/* Answers apid: objects, refusals with the texts of the API, audit lines. */
+#include <bsd/string.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "managerd/audit.h"
+#include "managerd/box.h"
+#include "managerd/gone.h"
+#include "managerd/manager.h"
+#include "managerd/request.h"
+#include "managerd/snap.h"
+
+void
+request_begin(struct request *rq, uint64_t id, const struct m_ask *ask, int key, const char *action)
+{
+	memset(rq, 0, sizeof(*rq));
+	rq->id = id;
+	rq->key = key;
+	rq->detail = ask->detail;
+	rq->action = action;
+	if (action == NULL)
+		return;
+	strlcpy(rq->peer, ask->peer, sizeof(rq->peer));
+	strlcpy(rq->request_id, ask->request_id, sizeof(rq->request_id));
+	rq->began_us = time_boot_us();
+}
+
+void
+request_target(struct request *rq, const char *prefix, uint64_t id)
+{
+	id_text(rq->target, prefix, id);
+}
+
+static void
+reply_send(struct request *rq, uint32_t status, uint32_t retry_after, const char *fmt, va_list ap)
+{
+	struct m_reply m = {.status = status, .retry_after = retry_after};
+	char text[TEXT_MAX];
+	int n = 0;
+
+	if (fmt != NULL)
+		n = vsnprintf(text, sizeof(text), fmt, ap);
+	if (n < 0)
+		n = 0;
+	if (n >= (int)sizeof(text))
+		n = sizeof(text) - 1;
+	if (rq->id != 0)
+		send_REPLY(mgr.apid, rq->id, &m, text, n, -1);
+	rq->id = 0;
+}
+
+void
+request_ended(struct request *rq, uint32_t status, const int32_t *exit_code)
+{
+	if (rq->action != NULL)
+		audit_request(rq, status, exit_code);
+	rq->action = NULL;
+}
+
+void
+request_reply(struct request *rq, uint32_t status, const char *fmt, ...)
+{
+	va_list ap;
+
+	request_ended(rq, status, NULL);
+	va_start(ap, fmt);
+	reply_send(rq, status, 0, fmt, ap);
+	va_end(ap);
+}
+
+void
+request_retry(struct request *rq, uint32_t status, uint32_t retry_after, const char *fmt, ...)
+{
+	va_list ap;
+
+	request_ended(rq, status, NULL);
+	va_start(ap, fmt);
+	reply_send(rq, status, retry_after, fmt, ap);
+	va_end(ap);
+}
+
+void
+request_accepted(struct request *rq)
+{
+	struct m_reply m = {.status = 200};
+
+	send_REPLY(mgr.apid, rq->id, &m, NULL, 0, -1);
+	rq->id = 0;
+}
+
+void
+send_sandbox(uint64_t id, const struct box *box)
+{
+	struct m_sandbox m = {
+	    .id = box->id,
+	    .source_snapshot = box->source,
+	    .created_us = box->created_us,
+	    .expires_us = box->expires_us,
+	    .nano_cpus = box->spec.nano_cpus,
+	    .memory_mb = box->spec.memory_mb,
+	    .pids_limit = box->spec.pids_limit,
+	    .network = box->spec.network,
+	    .read_only = box->spec.read_only,
+	};
+	char tail[SANDBOX_TAIL_MAX];
+	size_t n = strlen(box->spec.image) + 1;
+
+	m.status = box->state == BOX_RUNNING || box->state == BOX_ROLLING_BACK ? SANDBOX_RUNNING
+									       : SANDBOX_STOPPED;
+	memcpy(tail, box->spec.image, n);
+	if (box->spec.labels.len > 0)
+		memcpy(tail + n, box->spec.labels.bytes, box->spec.labels.len);
+	send_SANDBOX(mgr.apid, id, &m, tail, n + box->spec.labels.len, -1);
+}
+
+void
+send_snapshot(uint64_t id, const struct snap *snap)
+{
+	struct m_snapshot m = {
+	    .id = snap->id,
+	    .sandbox = snap->sandbox,
+	    .parent = snap->parent,
+	    .created_us = snap->created_us,
+	    .size_bytes = snap->size_bytes,
+	    .stored_bytes = snap->stored_bytes,
+	    .has_name = snap->name != NULL,
+	};
+	char tail[IMAGE_MAX + 1 + SNAPSHOT_NAME_MAX];
+	size_t n = strlen(snap->spec.image) + 1, len = snap->name == NULL ? 0 : strlen(snap->name);
+
+	memcpy(m.sha256, snap->sha256, sizeof(m.sha256));
+	memcpy(tail, snap->spec.image, n);
+	if (len > 0)
+		memcpy(tail + n, snap->name, len);
+	send_SNAPSHOT(mgr.apid, id, &m, tail, n + len, -1);
+}
+
+void
+request_sandbox(struct request *rq, const struct box *box)
+{
+	request_target(rq, "sb_", box->id);
+	request_ended(rq, 200, NULL);
+	if (rq->id != 0)
+		send_sandbox(rq->id, box);
+	rq->id = 0;
+}
+
+void
+request_snapshot(struct request *rq, const struct snap *snap)
+{
+	request_ended(rq, 200, NULL);
+	if (rq->id != 0)
+		send_snapshot(rq->id, snap);
+	rq->id = 0;
+}
+
+void
+request_no_sandbox(struct request *rq, uint64_t id)
+{
+	char text[ID_TEXT_MAX];
+	const char *why;
+
+	id_text(text, "sb_", id);
+	if (rq->detail && (why = gone_why(id)) != NULL)
+		request_reply(rq, 410, "sandbox %s is gone (%s)", text, why);
+	else
+		request_reply(rq, 404, "sandbox %s not found", text);
+}
+
+void
+request_no_snapshot(struct request *rq, uint64_t id)
+{
+	char text[ID_TEXT_MAX];
+
+	request_reply(rq, 404, "snapshot %s not found", id_text(text, "snap_", id));
+}
+
+void
+request_disk(struct request *rq)
+{
+	if (errno == ENOSPC || errno == EDQUOT)
+		request_reply(rq, 507, "the server's data directory is full; nothing was changed");
+	else
+		request_reply(
+		    rq, 502, "the server's data directory cannot be written; nothing was changed");
+}

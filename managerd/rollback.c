@@ -1,0 +1,151 @@
+/* Rolls sandboxes back. Until the record names the new generation nothing of the old one is
+ * touched. */
+#include <bsd/string.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "managerd/bring.h"
+#include "managerd/destroy.h"
+#include "managerd/engine.h"
+#include "managerd/jobs.h"
+#include "managerd/manager.h"
+#include "managerd/policy.h"
+#include "managerd/rollback.h"
+#include "managerd/session.h"
+#include "managerd/snap.h"
+#include "managerd/start.h"
+
+struct rollback {
+	struct bring bring; /* first: bring's callbacks get this */
+	struct request rq;
+	enum box_state before; /* of the sandbox */
+	uint64_t snapshot;
+};
+
+/* The sandbox may be used again; what happened to it meanwhile is looked at. */
+static void
+rollback_over(struct box *box)
+{
+	box->op = NULL;
+	if (box->session == NULL)
+		start_check(box);
+	else if (box->session->up)
+		jobs_flush(box);
+	reap_soon();
+}
+
+static void
+on_failed(struct bring *b, uint32_t status, const char *text)
+{
+	struct rollback *r = (struct rollback *)b;
+	struct box *box = b->box;
+
+	box->state = r->before;
+	box_save(box); /* if not: the record names the old generation all the same */
+	if (b->made)
+		wreck_add(box->id, b->generation, b->container, NULL, NULL);
+	request_retry(&r->rq, status, status == 429 ? 5 : 0, "%s", text);
+	free(r);
+	rollback_over(box);
+}
+
+/* The old generation is gone, or will be later. */
+static void
+on_old_gone(void *arg, int failed)
+{
+	struct rollback *r = arg;
+	struct box *box = r->bring.box;
+
+	if (failed) {
+		log_warnx("a generation that was rolled back is removed later");
+		wreck_forget(r);
+	}
+	box->state = BOX_RUNNING;
+	request_sandbox(&r->rq, box);
+	free(r);
+	rollback_over(box);
+}
+
+static void
+on_ready(struct bring *b)
+{
+	struct rollback *r = (struct rollback *)b;
+	struct box *box = b->box;
+	struct box old = *box;
+
+	box->state = BOX_RUNNING;
+	box->generation = b->generation;
+	strlcpy(box->container, b->container, sizeof(box->container));
+	box->source = r->snapshot;
+	if (box_save(box) == -1) {
+		int full = errno == ENOSPC || errno == EDQUOT;
+
+		box->generation = old.generation;
+		strlcpy(box->container, old.container, sizeof(box->container));
+		box->source = old.source;
+		bring_drop(b, END_BACKEND);
+		on_failed(b, full ? 507 : 502,
+		    "the server's data directory cannot be written; nothing was changed");
+		return;
+	}
+	box->state = BOX_ROLLING_BACK; /* in memory, until the old one is gone */
+	start_end(box, END_ROLLED_BACK);
+	start_adopt(box, b->session);
+	wreck_add(box->id, old.generation, old.container, on_old_gone, r);
+}
+
+void
+rollback_request(struct request *rq, struct msg *m)
+{
+	const struct m_rollback *ask = m->payload;
+	const struct snap *snap;
+	struct rollback *r;
+	struct box *box;
+
+	if ((box = request_box(rq, ask->sandbox)) == NULL)
+		return;
+	if ((snap = snap_find(ask->snapshot)) == NULL) {
+		request_no_snapshot(rq, ask->snapshot);
+		return;
+	}
+	if (!engine_up()) {
+		request_reply(rq, 502, "%s", engine_why());
+		return;
+	}
+	if (box->disk_low) {
+		request_reply(
+		    rq, 507, "the disk that holds the sandbox's workspace is almost full");
+		return;
+	}
+	if (box->snapshot != NULL) {
+		request_reply(rq, 409, "a snapshot of the sandbox is being made");
+		return;
+	}
+	if ((r = calloc(1, sizeof(*r))) == NULL)
+		fatal("rollback");
+	if (bring_init(&r->bring, box, box->top + 1, snap) == -1) {
+		log_warn("a snapshot's file");
+		request_reply(rq, 502, "the snapshot cannot be read");
+		free(r);
+		return;
+	}
+	r->before = box->state;
+	r->snapshot = snap->id;
+	box->top++;
+	box->state = BOX_ROLLING_BACK;
+	if (box_save(box) == -1) {
+		box->top--;
+		box->state = r->before;
+		request_disk(rq);
+		bring_drop(&r->bring, END_BACKEND);
+		free(r);
+		return;
+	}
+	r->rq = *rq;
+	r->bring.ready = on_ready;
+	r->bring.failed = on_failed;
+	box->op = r;
+	bring_start(&r->bring);
+}

@@ -1,0 +1,58 @@
+/*
+ * Sessions: one sessiond for one container. The parent starts it, the engine's stream is handed to
+ * it, it says that the guest is there; then it takes jobs. A session that was ended is forgotten by
+ * its owner at once and reaped here.
+ */
+#ifndef MANAGERD_SESSION_H
+#define MANAGERD_SESSION_H
+
+#include <stdint.h>
+
+#include "managerd/box.h"
+#include "proto/managerd_sessiond.h"
+
+struct session;
+
+/* What its owner hears; up or lost may end and replace the session. text is fit for clients. */
+struct session_owner {
+	void (*up)(void *arg);
+	void (*lost)(void *arg, const char *text); /* the session is gone; before or after up */
+	void (*restored)(void *arg, uint32_t status, const char *text);
+};
+
+struct session {
+	LIST_ENTRY(session) entry;
+	uint64_t id;
+	uint64_t sandbox;
+	uint32_t generation;
+	struct box *box; /* NULL: ended, waits to be reaped */
+	const struct session_owner *owner;
+	void *arg;
+	struct chan *chan; /* NULL: not there yet, or gone */
+	int guest;         /* the engine's stream, until chan is there; -1 */
+	int guest_sent;
+	int up;
+	int restoring;
+	uint32_t guest_version;
+	int64_t up_us;       /* CLOCK_BOOTTIME */
+	int64_t deadline_us; /* for being up, or for being reaped; 0: none */
+};
+
+/* Asks the parent for a sessiond for this box. Never fails; lost() may come. */
+struct session *
+session_new(struct box *, uint32_t generation, const struct session_owner *, void *arg);
+/* The stream of the attached container. Takes the fd. */
+void session_guest(struct session *, int fd);
+void session_restore(struct session *, int fd, int64_t size, const uint8_t sha256[32]);
+/* Its owner hears no more of it. reason: enum session_end, which its jobs are answered with. */
+void session_end(struct session *, uint32_t reason);
+void session_adopt(struct session *, const struct session_owner *, void *arg);
+/* Whether an ended session of this generation was not reaped yet: no new attach before. */
+int session_lingers(uint64_t sandbox, uint32_t generation);
+
+void session_start(void); /* its timer */
+void session_message(struct chan *, struct msg *);
+void session_arrived(uint64_t id, int fd);
+void session_over(uint64_t id, int status);
+
+#endif

@@ -1,0 +1,36 @@
+/* The snapshots that exist: their table. */
+#ifndef MANAGERD_SNAP_H
+#define MANAGERD_SNAP_H
+
+#include <bsd/sys/queue.h>
+#include <stdint.h>
+
+#include "managerd/spec.h"
+
+struct snap {
+	uint64_t id;
+	uint64_t sandbox;
+	uint64_t parent; /* 0: none */
+	int64_t created_us;
+	int64_t size_bytes;
+	int64_t stored_bytes;
+	uint8_t sha256[32];
+	char *name; /* NULL: none */
+	struct spec spec;
+
+	TAILQ_ENTRY(snap) order;
+	LIST_ENTRY(snap) bucket;
+};
+
+TAILQ_HEAD(snap_list, snap);
+extern struct snap_list snaps; /* oldest first */
+
+/* A snapshot in no list. id 0: a fresh one. */
+struct snap *snap_new(uint64_t id);
+void snap_free(struct snap *); /* also out of the lists */
+void snap_list(struct snap *);
+struct snap *snap_find(uint64_t id);
+/* Writes its record; -1 with errno. */
+int snap_save(const struct snap *);
+
+#endif

@@ -1,0 +1,94 @@
+/* Makes snapshots: the session writes a file that managerd opened; when it is whole it becomes one
+ * with its record. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "managerd/jobs.h"
+#include "managerd/manager.h"
+#include "managerd/session.h"
+#include "managerd/snapshot.h"
+#include "managerd/store.h"
+
+/* One at a time for each sandbox: the others wait. */
+int
+snapshot_send(struct box *box, struct job *job)
+{
+	struct m_s_snapshot m = {.max_bytes = CFG(MAX_SNAPSHOT_BYTES)};
+	int fd;
+
+	if (box->snapshot != NULL) {
+		TAILQ_INSERT_TAIL(&box->waiting, job, entry);
+		box->nwaiting++;
+		return -1;
+	}
+	job->snap = snap_new(0);
+	if ((fd = snapfile_begin(job->snap->id)) == -1) {
+		log_warn("a snapshot's file");
+		request_disk(&job->rq);
+		job_free(job);
+		return -1;
+	}
+	job->snap->sandbox = box->id;
+	job->snap->parent = box->source;
+	job->snap->name = job->tail;
+	job->tail = NULL;
+	spec_copy(&job->snap->spec, &box->spec);
+	box->snapshot = job;
+	send_S_SNAPSHOT(box->session->chan, job->id, &m, NULL, 0, fd);
+	return 0;
+}
+
+void
+snapshot_abandon(struct box *box, struct job *job)
+{
+	box->snapshot = NULL;
+	snapfile_abandon(job->snap->id);
+}
+
+void
+snapshot_finish(struct box *box, struct job *job, const struct m_s_snapped *m)
+{
+	struct snap *snap = job->snap;
+	int saved;
+
+	box->snapshot = NULL;
+	snap->size_bytes = m->size_bytes;
+	snap->stored_bytes = m->stored_bytes;
+	memcpy(snap->sha256, m->sha256, sizeof(snap->sha256));
+	snap->created_us = time_wall_us();
+	if (m->size_bytes < 0 || m->size_bytes > CFG(MAX_SNAPSHOT_BYTES)) {
+		snapfile_abandon(snap->id);
+		request_reply(&job->rq, 413,
+		    "the workspace is larger than the %lld bytes of a snapshot",
+		    (long long)CFG(MAX_SNAPSHOT_BYTES));
+		return;
+	}
+	if (snapfile_commit(snap->id, m->stored_bytes) == -1 || snap_save(snap) == -1) {
+		saved = errno;
+		log_warn("a snapshot cannot be kept");
+		snapfile_abandon(snap->id);
+		snapfile_remove(snap->id);
+		errno = saved;
+		request_disk(&job->rq);
+		return;
+	}
+	job->snap = NULL;
+	snap_list(snap);
+	request_snapshot(&job->rq, snap);
+}
+
+int
+snapshot_delete(struct snap *snap)
+{
+	char name[STORE_NAME_MAX];
+
+	/* The record first: a file without one is removed at the next start. */
+	if (store_remove(STORE_SNAPSHOTS, store_name(name, "snap_", snap->id, ".json")) == -1)
+		return -1;
+	if (snapfile_remove(snap->id) == -1)
+		log_warn("a snapshot's file");
+	snap_free(snap);
+	return 0;
+}

@@ -1,0 +1,221 @@
+/* Attaches sandboxes: session and stream side by side, one attempt at a time for each. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/ids.h"
+#include "common/log.h"
+#include "managerd/destroy.h"
+#include "managerd/engine.h"
+#include "managerd/jobs.h"
+#include "managerd/reconcile.h"
+#include "managerd/session.h"
+#include "managerd/start.h"
+
+#define AT_ONCE 8          /* background attaches under way */
+#define STABLE_US 10000000 /* a session up for so long was a good one */
+#define RETRY_MAX_SHIFT 7  /* 0.5 s << n */
+
+static int background; /* starts under way that nobody waits for */
+
+static void start_go(struct box *);
+
+static void
+start_over(struct box *box)
+{
+	if (box->starting == 2)
+		background--;
+	box->starting = 0;
+}
+
+/* The attempt is over without a session: those who wait are told. */
+static void
+start_failed(struct box *box, uint32_t status, const char *text)
+{
+	engine_drop(box);
+	box->inspecting = 0;
+	start_over(box);
+	jobs_fail_waiting(box, status, text);
+}
+
+static void
+on_attached(void *arg, const struct answer *a)
+{
+	struct box *box = arg;
+	struct session *s = box->session;
+
+	if (!a->failed) {
+		session_guest(s, a->fd);
+		return;
+	}
+	box->session = NULL;
+	session_end(s, END_BACKEND);
+	if (a->why == FAIL_GONE && box->state != BOX_ROLLING_BACK) {
+		start_found(box, STATE_GONE);
+		return;
+	}
+	box->failures++;
+	box->retry_us = time_boot_us() + 1000000;
+	start_failed(box, engine_status(a->why), a->text);
+}
+
+static void
+on_up(void *arg)
+{
+	struct box *box = arg;
+
+	start_over(box);
+	if (box->state == BOX_STOPPED)
+		box->state = BOX_RUNNING;
+	jobs_flush(box);
+	start_background();
+}
+
+static void
+on_lost(void *arg, const char *text)
+{
+	struct box *box = arg;
+	struct session *s = box->session;
+	int was_up = s->up;
+	int shift;
+
+	log_info("session of a sandbox: %s", text);
+	if (was_up && time_boot_us() - s->up_us > STABLE_US)
+		box->failures = 0;
+	shift = box->failures < RETRY_MAX_SHIFT ? box->failures : RETRY_MAX_SHIFT;
+	box->retry_us = time_boot_us() + (box->failures == 0 ? 0 : 500000LL << shift);
+	box->failures++;
+	box->session = NULL;
+	jobs_fail_running(box, 502);
+	if (!was_up)
+		start_failed(box, 502, text);
+	start_check(box);
+}
+
+static const struct session_owner owner = {on_up, on_lost, NULL};
+
+static void
+start_go(struct box *box)
+{
+	if (session_lingers(box->id, box->generation))
+		return; /* start_reaped() comes */
+	box->session = session_new(box, box->generation, &owner, box);
+	engine_attach(box->container, on_attached, box);
+}
+
+static void
+start_begin(struct box *box, int how)
+{
+	box->starting = how;
+	if (how == 2)
+		background++;
+	start_go(box);
+}
+
+void
+start_box(struct box *box)
+{
+	if (box->starting || box->session != NULL)
+		return;
+	start_begin(box, 1);
+}
+
+void
+start_reaped(struct box *box)
+{
+	if (box->starting && box->session == NULL)
+		start_go(box);
+}
+
+void
+start_background(void)
+{
+	struct box *box, *next;
+	int64_t now = time_boot_us();
+
+	if (!engine_up() || !reconcile_done())
+		return;
+	TAILQ_FOREACH_SAFE (box, &boxes, order, next) {
+		if (background >= AT_ONCE)
+			return;
+		if (box->state == BOX_RUNNING && box->session == NULL && !box->starting &&
+		    !box->inspecting && box->retry_us <= now)
+			start_begin(box, 2);
+	}
+}
+
+void
+start_end(struct box *box, uint32_t reason)
+{
+	struct session *s = box->session;
+
+	engine_drop(box);
+	box->inspecting = 0;
+	start_over(box);
+	box->session = NULL;
+	if (s != NULL)
+		session_end(s, reason);
+	jobs_fail_running(box, reason == END_BACKEND ? 502 : 409);
+}
+
+void
+start_adopt(struct box *box, struct session *s)
+{
+	box->session = s;
+	box->failures = 0;
+	box->disk_low = 0;
+	session_adopt(s, &owner, box);
+}
+
+static void
+on_inspected(void *arg, const struct answer *a)
+{
+	struct box *box = arg;
+
+	box->inspecting = 0;
+	if (box->starting)
+		return; /* how that ends decides */
+	if (!a->failed)
+		start_found(box, a->state);
+	else if (a->why == FAIL_GONE)
+		start_found(box, STATE_GONE);
+	else
+		box->retry_us = time_boot_us() + 1000000;
+}
+
+void
+start_check(struct box *box)
+{
+	if (box->inspecting || box->starting ||
+	    (box->state != BOX_RUNNING && box->state != BOX_STOPPED))
+		return;
+	if (!engine_up())
+		return; /* everything is looked at when it is back */
+	box->inspecting = 1;
+	engine_inspect(box->container, on_inspected, box);
+}
+
+void
+start_check_if(struct box *box, uint32_t state)
+{
+	if ((state == STATE_RUNNING) != (box->state == BOX_RUNNING) ||
+	    (state != STATE_RUNNING && box->session != NULL))
+		start_check(box);
+}
+
+void
+start_found(struct box *box, uint32_t state)
+{
+	switch (state) {
+	case STATE_GONE:
+		box_destroy(box, END_BACKEND, NULL);
+		break;
+	case STATE_RUNNING:
+		box->state = BOX_RUNNING;
+		start_background();
+		break;
+	default:
+		if (box->session != NULL || box->starting)
+			start_end(box, END_BACKEND);
+		box->state = BOX_STOPPED;
+	}
+}

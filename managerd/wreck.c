@@ -1,0 +1,174 @@
+/* What is to be removed at the engine, however long that takes. */
+#include <bsd/string.h>
+#include <bsd/sys/queue.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/ids.h"
+#include "common/log.h"
+#include "managerd/engine.h"
+
+#define RETRY_MIN_US 1000000
+#define RETRY_MAX_US 30000000
+#define AT_ONCE 8 /* calls in flight */
+
+struct wreck {
+	TAILQ_ENTRY(wreck) entry;
+	uint64_t sandbox;
+	uint32_t generation;
+	char container[72];
+	int asked;        /* a D_DESTROY is in flight */
+	int told;         /* done() heard of the first failure */
+	int64_t wait_us;  /* before the next try */
+	int64_t after_us; /* CLOCK_BOOTTIME */
+	wreck_done done;
+	void *arg;
+};
+
+static TAILQ_HEAD(, wreck) wrecks = TAILQ_HEAD_INITIALIZER(wrecks);
+static int in_flight;
+
+static void wreck_try(struct wreck *);
+
+static struct wreck *
+wreck_find(uint64_t sandbox, uint32_t generation)
+{
+	struct wreck *w;
+
+	TAILQ_FOREACH (w, &wrecks, entry)
+		if (w->sandbox == sandbox && w->generation == generation)
+			return w;
+	return NULL;
+}
+
+static void
+wrecks_try(void)
+{
+	struct wreck *w, *next;
+	int64_t now = time_boot_us();
+
+	TAILQ_FOREACH_SAFE (w, &wrecks, entry, next)
+		if (!w->asked && w->after_us <= now)
+			wreck_try(w);
+}
+
+static void
+wreck_failed(struct wreck *w)
+{
+	if (w->told || w->done == NULL)
+		return;
+	w->told = 1;
+	w->done(w->arg, 1);
+}
+
+static void
+wreck_answer(void *arg, const struct answer *a)
+{
+	struct wreck *w = arg;
+
+	w->asked = 0;
+	in_flight--;
+	if (a->failed && a->why != FAIL_GONE) {
+		w->wait_us = w->wait_us == 0 ? RETRY_MIN_US : w->wait_us * 2;
+		if (w->wait_us > RETRY_MAX_US)
+			w->wait_us = RETRY_MAX_US;
+		w->after_us = time_boot_us() + w->wait_us;
+		log_warnx("the engine did not remove a sandbox, trying again: %s", a->text);
+		wreck_failed(w);
+	} else {
+		TAILQ_REMOVE(&wrecks, w, entry);
+		if (w->done != NULL)
+			w->done(w->arg, 0);
+		free(w);
+	}
+	wrecks_try();
+}
+
+static void
+wreck_try(struct wreck *w)
+{
+	struct m_d_destroy m = {.sandbox = w->sandbox, .generation = w->generation};
+
+	if (!engine_up() || in_flight >= AT_ONCE || engine_creating(w->sandbox, w->generation))
+		return;
+	strlcpy(m.container, w->container, sizeof(m.container));
+	w->asked = 1;
+	in_flight++;
+	engine_destroy(&m, wreck_answer, w);
+}
+
+void
+wreck_add(uint64_t sandbox, uint32_t generation, const char *container, wreck_done done, void *arg)
+{
+	struct wreck *w;
+
+	if ((w = wreck_find(sandbox, generation)) == NULL) {
+		if ((w = calloc(1, sizeof(*w))) == NULL)
+			fatal("wreck");
+		w->sandbox = sandbox;
+		w->generation = generation;
+		TAILQ_INSERT_TAIL(&wrecks, w, entry);
+	}
+	if (*container != '\0')
+		strlcpy(w->container, container, sizeof(w->container));
+	w->done = done;
+	w->arg = arg;
+	w->told = 0;
+	if (w->asked)
+		return;
+	if (!engine_up())
+		wreck_failed(w);
+	else
+		wreck_try(w);
+}
+
+void
+wreck_forget(const void *arg)
+{
+	struct wreck *w;
+
+	TAILQ_FOREACH (w, &wrecks, entry)
+		if (w->arg == arg)
+			w->done = NULL;
+}
+
+int
+wreck_known(uint64_t sandbox, uint32_t generation)
+{
+	return wreck_find(sandbox, generation) != NULL;
+}
+
+/* A D_CREATE was answered: if it is to be removed, now it can be. */
+void
+wreck_late(uint64_t sandbox, uint32_t generation, const char *container)
+{
+	struct wreck *w = wreck_find(sandbox, generation);
+
+	if (w == NULL)
+		return;
+	if (*container != '\0')
+		strlcpy(w->container, container, sizeof(w->container));
+	if (!w->asked)
+		wreck_try(w);
+}
+
+void
+wreck_engine(int up)
+{
+	struct wreck *w, *next;
+
+	TAILQ_FOREACH_SAFE (w, &wrecks, entry, next) {
+		w->after_us = w->wait_us = 0;
+		if (!up)
+			wreck_failed(w);
+	}
+	if (up)
+		wrecks_try();
+}
+
+void
+wreck_tick(void)
+{
+	if (engine_up() && !TAILQ_EMPTY(&wrecks))
+		wrecks_try();
+}

@@ -1,0 +1,410 @@
+"""managerd under test: a fake engine that remembers, a fake parent with fake sessions, and apid's end in the test's hands."""
+
+import contextlib
+import hashlib
+import os
+import selectors
+import signal
+import socket
+import threading
+import time
+
+import layout
+
+KEY = "a-key-of-the-tests-0001"
+DIGEST = hashlib.sha256(KEY.encode()).digest()
+IMAGE = "python:3.12-slim"
+
+
+def ask(key=KEY, detail=0, peer="192.0.2.1:1234", request_id="req-1"):
+    digest = hashlib.sha256(key.encode()).digest() if key else bytes(32)
+    return {"key": digest, "has_key": int(key is not None), "detail": detail, "peer": peer, "request_id": request_id}
+
+
+class Engine:
+    """What the engine holds; it outlives managerd."""
+
+    def __init__(self):
+        self.containers = {}  # id: [sandbox, generation, state]
+        self.volumes = set()  # (sandbox, generation)
+        self.count = 0
+        self.images = {IMAGE}
+        self.most = 0  # containers at once
+
+    def add(self, sandbox, generation, state=layout.STATE_CREATED):
+        self.count += 1
+        cid = f"{self.count:064x}"
+        self.containers[cid] = [sandbox, generation, state]
+        self.volumes.add((sandbox, generation))
+        self.most = max(self.most, len(self.containers))
+        return cid
+
+    def remove(self, sandbox, generation, cid=""):
+        for k, (s, g, _) in list(self.containers.items()):
+            if (s, g) == (sandbox, generation):
+                assert cid in ("", k)
+                del self.containers[k]
+        self.volumes.discard((sandbox, generation))
+
+    def empty(self):
+        return not self.containers and not self.volumes
+
+
+class Session:
+    def __init__(self, id, chan):
+        self.id, self.chan, self.env, self.guest, self.ended = id, chan, b"", None, None
+        self.jobs = {}
+        self.restored = None
+
+
+class Server:
+    """One run of managerd. hold: names of messages that are swallowed (the step at which it then hangs)."""
+
+    def __init__(self, data, engine, config=None, hold=(), up=True, answer_list=True, ready=True, **more):
+        self.engine, self.hold, self.up, self.answer_list = engine, set(hold), up, answer_list
+        self.fail = {}  # message: (why, text)
+        self.held, self.seen, self.sessions, self.killed = [], [], {}, []
+        self.job_status = 200  # of what sessions end
+        self.restore_status = 200
+        self.tar = b"the tar of a workspace"
+        self.up_delay = 0
+        self.lock = threading.RLock()
+        self.next = 0
+        self.answers = {}
+        config = {"API_KEYS": KEY, "REAP_INTERVAL_SECONDS": "0.2", "DISK_FLOOR_MB": 100} | (config or {})
+        self.p = layout.Program("managerd", ["chan", "chan"], config=config, path=str(data), ready=False, **more)
+        self.apid, self.docker = self.p.peers
+        self.stopping = False
+        self.is_ready = threading.Event()
+        self.wake_r, self.wake_w = os.pipe()
+        self.thread = threading.Thread(target=self.loop, daemon=True)
+        self.thread.start()
+        if ready:
+            assert self.is_ready.wait(5), self.p.log()
+
+    # ---- the fakes
+
+    def loop(self):
+        while not self.stopping:
+            sel = selectors.DefaultSelector()
+            sel.register(self.wake_r, selectors.EVENT_READ, None)
+            sel.register(self.p.parent.sock, selectors.EVENT_READ, (self.p.parent, self.on_parent))
+            sel.register(self.docker.sock, selectors.EVENT_READ, (self.docker, self.on_docker))
+            for s in list(self.sessions.values()):
+                if s.chan is not None:
+                    sel.register(s.chan.sock, selectors.EVENT_READ, (s.chan, lambda m, s=s: self.on_session(s, m)))
+            for key, _ in sel.select(1):
+                if key.data is None:
+                    os.read(self.wake_r, 100)
+                    continue
+                chan, handler = key.data
+                try:
+                    m = chan.recv(0.5)
+                    with self.lock:
+                        handler(m)
+                except (layout.Gone, OSError):
+                    if chan in (self.p.parent, self.docker):
+                        self.stopping = True
+                        break
+                    for s in self.sessions.values():
+                        if s.chan is chan:
+                            s.chan = None
+            sel.close()
+
+    def swallow(self, m):
+        self.seen.append(m.name)
+        if m.name not in self.hold:
+            return False
+        self.held.append(m)
+        return True
+
+    def on_parent(self, m):
+        if m.name == "P_READY":
+            self.is_ready.set()
+        if self.swallow(m):
+            return
+        id = m.fields.get("session")
+        if m.name == "P_SESSION_START":
+            a, b = layout.chan_pair()
+            self.sessions[id] = Session(id, layout.Chan(a))
+            self.p.parent.send("P_SESSION", id, {"session": id}, fd=b)
+            b.close()
+        elif m.name == "P_SESSION_KILL":
+            self.killed.append(id)
+            self.end_session(id, 9)
+
+    def end_session(self, id, status=0):
+        """The sessiond exits and is reaped."""
+        s = self.sessions.pop(id, None)
+        if s is None:
+            return
+        if s.chan is not None:
+            s.chan.close()
+        if s.guest is not None:
+            os.close(s.guest)
+        for job in s.jobs.values():
+            if job.fd is not None:
+                os.close(job.fd)
+        self.p.parent.send("P_SESSION_OVER", id, {"session": id, "status": status})
+        os.write(self.wake_w, b"x")
+
+    def fd_of(self, id):
+        return self.sessions[id]
+
+    def on_session(self, s, m):
+        if self.swallow(m):
+            s.jobs[m.id] = m
+            return
+        if m.name == "S_ENV":
+            s.env += m.tail
+            assert m.fields["total"] >= len(s.env)
+        elif m.name == "S_GUEST":
+            s.guest, s.sandbox = m.fd, m.fields["sandbox"]
+            if self.up_delay:
+                time.sleep(self.up_delay)
+            if "UP" not in self.hold:
+                s.chan.send("S_UP", 0, {"guest_version": 1})
+        elif m.name == "S_END":
+            s.ended = m.fields["reason"]
+            if "OVER" not in self.hold:
+                self.end_session(s.id)
+        elif m.name == "S_SNAPSHOT":
+            if self.job_status == 200:
+                os.write(m.fd, self.tar)
+                sha = hashlib.sha256(self.tar).digest()
+                s.chan.send("S_SNAPPED", m.id, {"size_bytes": 9000, "stored_bytes": len(self.tar), "sha256": sha})
+                s.chan.send("S_JOB_END", m.id, {"status": 200})
+            else:
+                os.write(m.fd, self.tar)
+                s.chan.send("S_JOB_END", m.id, {"status": self.job_status}, "why it failed")
+            os.close(m.fd)
+        elif m.name == "S_RESTORE":
+            s.restored = os.read(m.fd, 1000)
+            os.close(m.fd)
+            s.chan.send("S_JOB_END", m.id, {"status": self.restore_status}, "" if self.restore_status == 200 else "bad tar")
+        elif m.fd is not None:
+            s.jobs[m.id] = m
+            os.close(m.fd)
+            s.jobs[m.id] = m._replace(fd=None)
+            s.chan.send("S_JOB_END", m.id, {"status": self.job_status, "exit_code": 3, "duration_us": 5})
+
+    def on_docker(self, m):
+        if m.name == "D_PING" and "D_PING" not in self.hold:
+            if self.up:
+                self.docker.send("D_DONE", m.id)
+            else:
+                self.docker.send("D_FAILED", m.id, {"why": layout.FAIL_UNREACHABLE}, "the Docker engine is unreachable")
+            return
+        if self.swallow(m):
+            return
+        self.answer(m)
+
+    def answer(self, m):
+        e, d = self.engine, self.docker
+        if m.name == "D_INSTANCE":
+            self.uuid = m.fields["uuid"]
+            return
+        if not self.up:
+            d.send("D_FAILED", m.id, {"why": layout.FAIL_UNREACHABLE}, "the Docker engine is unreachable")
+        elif m.name in self.fail:
+            why, text = self.fail[m.name]
+            d.send("D_FAILED", m.id, {"why": why}, text)
+        elif m.name == "D_PREPARE":
+            image = m.tail.decode()
+            if image in e.images:
+                d.send("D_PREPARED", m.id, {"image_id": "sha256:" + "1" * 64, "base_id": "sha256:" + "2" * 64})
+            else:
+                d.send("D_FAILED", m.id, {"why": layout.FAIL_NO_IMAGE}, f"image {image} was not found")
+        elif m.name == "D_CREATE":
+            assert not any((s, g) == (m.fields["sandbox"], m.fields["generation"]) for s, g, _ in e.containers.values())
+            self.last_create = m.fields
+            d.send("D_CREATED", m.id, {"container": e.add(m.fields["sandbox"], m.fields["generation"])})
+        elif m.name == "D_ATTACH":
+            c = e.containers.get(m.fields["container"])
+            if c is None:
+                d.send("D_FAILED", m.id, {"why": layout.FAIL_GONE}, "no such container")
+                return
+            c[2] = layout.STATE_RUNNING
+            a, b = socket.socketpair()
+            d.send("D_ATTACHED", m.id, {"container": m.fields["container"]}, fd=b)
+            a.close(), b.close()
+        elif m.name == "D_INSPECT":
+            c = e.containers.get(m.fields["container"])
+            d.send("D_STATE", m.id, {"container": m.fields["container"], "state": c[2] if c else layout.STATE_GONE})
+        elif m.name == "D_DESTROY":
+            e.remove(m.fields["sandbox"], m.fields["generation"], m.fields["container"])
+            d.send("D_DONE", m.id)
+        elif m.name == "D_LIST":
+            if not self.answer_list:
+                return
+            for cid, (s, g, state) in e.containers.items():
+                d.send("D_ITEM", m.id, {"sandbox": s, "generation": g, "kind": layout.ITEM_CONTAINER, "state": state, "container": cid})
+            for s, g in e.volumes:
+                d.send("D_ITEM", m.id, {"sandbox": s, "generation": g, "kind": layout.ITEM_VOLUME})
+            d.send("D_LIST_END", m.id)
+
+    def release(self, *names):
+        """Answers what was held, and holds it no more."""
+        with self.lock:
+            self.hold -= set(names)
+            held, self.held = self.held, []
+            for m in held:
+                if m.name.startswith("D_PING"):
+                    self.docker.send("D_DONE", m.id)
+                elif m.name.startswith("D_"):
+                    self.answer(m)
+                elif m.name.startswith("P_"):
+                    self.on_parent(m)
+                else:
+                    s = next(s for s in self.sessions.values() if s.jobs.get(m.id) is m)
+                    self.on_session(s, m)
+        os.write(self.wake_w, b"x")
+
+    def event(self, event, cid):
+        self.docker.send("D_EVENT", 0, {"event": event, "container": cid})
+
+    # ---- apid
+
+    def send(self, name, fields=None, tail=b"", fd=None, **who):
+        self.next += 1
+        fields = dict(fields or {})
+        if name != "ASK_HEALTH":
+            fields["ask"] = ask(**who)
+        self.apid.send(name, self.next, fields, tail, fd)
+        return self.next
+
+    def result(self, id, timeout=5.0):
+        """The final answer to a request (and with pages: the items before it)."""
+        end = time.monotonic() + timeout
+        while True:
+            got = self.answers.get(id, [])
+            if got and got[-1].name == "PAGE_END":
+                return self.answers.pop(id)
+            if got and got[0].name in ("REPLY", "HEALTH") or (got and id not in self.pages):
+                return self.answers.pop(id)[0]
+            m = self.apid.recv(max(0.001, end - time.monotonic()))
+            self.answers.setdefault(m.id, []).append(m)
+
+    pages = frozenset()
+
+    def call(self, name, fields=None, tail=b"", timeout=5.0, fd=None, **who):
+        id = self.send(name, fields, tail, fd, **who)
+        if name in ("LIST", "SNAPSHOTS"):
+            self.pages = self.pages | {id}
+        return self.result(id, timeout)
+
+    def list(self, name="LIST", tail=b"", max=64, **fields):
+        """All items, page by page."""
+        out, cursor = [], {"after_us": 0, "after_id": 0}
+        while True:
+            *items, end = self.call(name, cursor | {"max": max} | fields, tail)
+            out += items
+            if not end.fields["more"]:
+                return out
+            cursor = {"after_us": items[-1].fields["created_us"], "after_id": items[-1].fields["id"]}
+
+    @contextlib.contextmanager
+    def records(self, env=(), labels=()):
+        a, b = layout.data_pair()
+        r = layout.Records(a)
+        for v in env:
+            r.send(layout.RECORD_ENV, v.encode())
+        for k, v in labels:
+            r.send(layout.RECORD_LABEL, k.encode() + b"\0" + v.encode())
+        r.send(layout.RECORD_DONE, layout.pack("r_done", {}))
+        yield b
+        a.close(), b.close()
+
+    def create_send(self, env=(), labels=(), image="", **fields):
+        fields = {"network": layout.NOT_GIVEN, "read_only": layout.NOT_GIVEN} | fields
+        with self.records(env, labels) as fd:
+            return self.send("CREATE", fields, image, fd)
+
+    def create(self, timeout=5.0, **more):
+        return self.result(self.create_send(**more), timeout)
+
+    def box(self, **more):
+        m = self.create(**more)
+        assert m.name == "SANDBOX", (m, self.p.log())
+        return m.fields["id"]
+
+    def exec_send(self, box, **who):
+        a, b = layout.data_pair()
+        id = self.send("EXEC", {"sandbox": box, "job": {"timeout_us": 1000000, "args_len": 10, "args_sha256": b"\7" * 32}}, fd=b, **who)
+        b.close()
+        return id, a
+
+    def exec(self, box, timeout=5.0, **who):
+        id, a = self.exec_send(box, **who)
+        try:
+            return self.result(id, timeout)
+        finally:
+            a.close()
+
+    def file(self, name, box, path="/workspace/x", **job):
+        a, b = layout.data_pair()
+        m = self.call(name, {"sandbox": box, "job": job}, path, fd=b)
+        a.close(), b.close()
+        return m
+
+    def snapshot(self, box, name=None):
+        return self.call("SNAPSHOT_MAKE", {"sandbox": box, "has_name": int(name is not None)}, name or "")
+
+    def snap(self, box, name=None):
+        m = self.snapshot(box, name)
+        assert m.name == "SNAPSHOT", m
+        return m.fields["id"]
+
+    def fork(self, snap, **fields):
+        fields = {"snapshot": snap, "network": layout.NOT_GIVEN, "read_only": layout.NOT_GIVEN} | fields
+        return self.call("FORK", fields)
+
+    def rollback(self, box, snap):
+        return self.call("ROLLBACK", {"sandbox": box, "snapshot": snap})
+
+    def get(self, box, **who):
+        return self.call("GET", {"id": box}, **who)
+
+    def destroy(self, box, timeout=5.0):
+        return self.call("DESTROY", {"id": box}, timeout=timeout)
+
+    def session_of(self, box):
+        with self.lock:
+            return [s for s in self.sessions.values() if getattr(s, "sandbox", None) == box and s.ended is None]
+
+    # ---- the end
+
+    def kill(self):
+        os.kill(self.p.pid, signal.SIGKILL)
+        self.p.wait(5)
+        self.finish()
+
+    def stop(self):
+        if self.p.status is None:
+            alive = self.p.alive()
+            self.finish()
+            assert alive, self.p.log()
+
+    def finish(self):
+        self.stopping = True
+        os.write(self.wake_w, b"x")
+        self.thread.join(5)
+        self.p.stop()
+        for s in self.sessions.values():
+            if s.chan is not None:
+                s.chan.close()
+            if s.guest is not None:
+                os.close(s.guest)
+        os.close(self.wake_r), os.close(self.wake_w)
+
+
+def wait_until(check, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not (got := check()) and time.monotonic() < end:
+        time.sleep(0.01)
+    return got
+
+
+def refused(m, status):
+    assert m.name == "REPLY" and m.fields["status"] == status, m
+    return m.tail.decode()
