@@ -26,7 +26,7 @@ static const struct fact facts[] = {
     {"engine", "25.0.13 28.0.0", "CVE-2025-54410",
 	"a firewalld reload removes the isolation between bridge networks, which matters to "
 	"sandboxes with network"},
-    {"engine", "20.10.28 23.0.15 24.0.10 25.0.6 26.1.5 27.1.1", "CVE-2024-41110",
+    {"engine", "23.0.15 25.0.6 26.1.5 27.1.1", "CVE-2024-41110",
 	"authorization plugins can be bypassed by others who may use the engine; none is needed "
 	"here"},
     {"engine", "23.0.11 25.0.5 26.0.0", "CVE-2024-29018",

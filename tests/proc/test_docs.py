@@ -1,0 +1,62 @@
+"""The manual, docs/CONFIG.md and the samples agree with the configuration table."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+KEYS = re.findall(r"^\tX\((\w+),", (ROOT / "proto/config.h").read_text(), re.M)
+
+
+def test_config_pages_are_not_stale():
+    p = subprocess.run([ROOT / "tools/config-doc", "--check"], capture_output=True, text=True)
+    assert p.returncode == 0, p.stdout + p.stderr
+
+
+def test_a_changed_table_makes_the_pages_stale(tmp_path):
+    for name in ("proto/config.h", "tools/config-doc", "docs/CONFIG.md", "docs/agent-sandbox.8"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    header = tmp_path / "proto/config.h"
+    header.write_text(header.read_text().replace('"8080"', '"8081"'))
+    p = subprocess.run([tmp_path / "tools/config-doc", "--check"], capture_output=True, text=True)
+    assert p.returncode == 1 and "docs/CONFIG.md" in p.stdout and "docs/agent-sandbox.8" in p.stdout
+
+
+def test_every_setting_is_in_the_manual_and_in_config_md():
+    assert len(KEYS) > 30
+    manual, page = (ROOT / "docs/agent-sandbox.8").read_text(), (ROOT / "docs/CONFIG.md").read_text()
+    for key in KEYS:
+        assert f".It Ev AGENT_SANDBOX_{key}\n" in manual and f"`AGENT_SANDBOX_{key}`" in page, key
+
+
+@pytest.mark.skipif(not shutil.which("mandoc"), reason="mandoc is not installed")
+def test_manual_is_clean():
+    p = subprocess.run(["mandoc", "-T", "lint", ROOT / "docs/agent-sandbox.8"], capture_output=True, text=True)
+    assert p.stdout == "" and p.returncode == 0, p.stdout
+
+
+def test_sample_configuration_has_only_names_that_exist():
+    text = (ROOT / "etc/agent-sandbox.conf").read_text()
+    names = re.findall(r"^#?AGENT_SANDBOX_(\w+)=", text, re.M)
+    assert len(names) > 10 and set(names) <= set(KEYS)
+
+
+def test_users_are_the_same_everywhere():
+    wanted = {"_as-api", "_as-manager", "_as-docker", "_as-session"}
+    for name in ("etc/agent-sandbox.sysusers", "etc/create-users.sh", "agent-sandboxd/paths.c", "agent-sandbox/doctor.c"):
+        assert set(re.findall(r"_as-\w+", (ROOT / name).read_text())) == wanted, name
+
+
+@pytest.mark.skipif(not shutil.which("nft"), reason="nft is not installed")
+def test_packet_filter_rules_load_twice():
+    rules = ROOT / "etc/agent-sandbox.nft"
+    script = 'nft -f "$0" && nft -f "$0" && nft list table inet agent_sandbox'
+    p = subprocess.run(["unshare", "-n", "sh", "-c", script, rules], capture_output=True, text=True)
+    if "Operation not permitted" in p.stderr or "Protocol not supported" in p.stderr:
+        pytest.skip("this kernel or user cannot load rules")
+    assert p.returncode == 0, p.stderr
+    assert p.stdout.count('iifname "agent-sandbox0"') == p.stdout.count("iifname") == 8
