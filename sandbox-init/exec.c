@@ -1,0 +1,552 @@
+/*
+ * EXEC inside PID 1: the pipes, the supervisor, the clock and the end of each command. A command
+ * that outlives its attachment or its channel is kept here until its supervisor has reported.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/guest.h"
+#include "sandbox-init/args.h"
+#include "sandbox-init/cgroup.h"
+#include "sandbox-init/channel.h"
+#include "sandbox-init/exec.h"
+#include "sandbox-init/mem.h"
+#include "sandbox-init/pipes.h"
+#include "sandbox-init/supervisor.h"
+
+#define KILL_REPEAT_US \
+	200000 /* the signal may have been lost to one that a process inside sent before */
+#define KILL_PATIENCE_US 1600000 /* a supervisor that does not answer was tampered with */
+#define CLEAR_PATIENCE_US 2000000
+
+struct exec {
+	LIST_ENTRY(exec) next;
+	struct channel *ch; /* NULL: nobody wants to know any more */
+	pid_t supervisor, command;
+	struct watch report;
+	struct feed in;
+	struct source out, err;
+	struct timer clock, killer;
+	int64_t started, kill_since;
+	int64_t time_left; /* of its clock, while that stands still */
+	int64_t ooms;
+	struct report end;
+	uint8_t timed_out;
+	uint8_t ended;
+	uint8_t closing; /* CLOSE: output is not wanted any more */
+	uint8_t doomed;  /* kill(-1) was sent while it ran: its supervisor's death says nothing */
+};
+
+static LIST_HEAD(, exec) execs = LIST_HEAD_INITIALIZER(execs);
+static int dev_null = -1;
+static mode_t commands_umask;
+static int clearing; /* everything is being killed for an EXEC with kill_others */
+static int cleared;
+static struct timer clear_timer;
+
+static void on_kill_timer(void *);
+
+void
+exec_init(void)
+{
+	dev_null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	commands_umask = umask(0);
+}
+
+void
+exec_args(struct channel *ch, const uint8_t *data, size_t len)
+{
+	if (len > GUEST_ARGS_MAX - ch->args_len) {
+		channel_end(ch, 413, 0, "the command and its environment are too long");
+		return;
+	}
+	ch->args = mem_resize(ch->args, ch->args_len + len + 1);
+	memcpy(ch->args + ch->args_len, data, len);
+	ch->args_len += (uint32_t)len;
+}
+
+void
+exec_kill_all(void)
+{
+	struct exec *e;
+
+	LIST_FOREACH (e, &execs, next)
+		e->doomed = 1;
+	kill(-1, SIGKILL);
+}
+
+int
+exec_is_supervisor(pid_t pid)
+{
+	struct exec *e;
+
+	LIST_FOREACH (e, &execs, next)
+		if (e->supervisor == pid && !e->ended)
+			return 1;
+	return 0;
+}
+
+static void
+clear_done(void *arg)
+{
+	(void)arg;
+	if (!clearing)
+		return;
+	timer_clear(&clear_timer);
+	clearing = 0;
+	cleared = 1;
+	channel_release();
+	cleared = 0;
+}
+
+int
+exec_must_wait(int kill_others)
+{
+	int64_t patience = CLEAR_PATIENCE_US;
+	siginfo_t si;
+
+	if (clearing)
+		return 1;
+	if (!kill_others)
+		return 0;
+	if (cleared) {
+		cleared = 0;
+		return 0;
+	}
+	exec_kill_all();
+	clearing = 1;
+	/* By the timer also when nothing is left: the request that asks is only now being put
+	 * aside. */
+	if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) < 0)
+		patience = 0;
+	timer_set(&clear_timer, loop_now() + patience, clear_done, NULL);
+	return 1;
+}
+
+void
+exec_reaped(pid_t pid)
+{
+	struct exec *e;
+
+	LIST_FOREACH (e, &execs, next) {
+		if (e->supervisor == pid)
+			e->supervisor = 0;
+	}
+}
+
+void
+exec_alone(void)
+{
+	if (clearing)
+		clear_done(NULL);
+}
+
+static void
+exec_free(struct exec *e)
+{
+	LIST_REMOVE(e, next);
+	timer_clear(&e->clock);
+	timer_clear(&e->killer);
+	if (e->report.fd >= 0) {
+		loop_unwatch(&e->report);
+		close(e->report.fd);
+	}
+	feed_close(&e->in);
+	source_close(&e->out);
+	source_close(&e->err);
+	free(e);
+}
+
+static void
+send_exit(struct exec *e)
+{
+	int status = e->end.value;
+	struct g_exit x = {.timed_out = e->timed_out, .cpu_us = e->end.cpu_us};
+
+	if (e->timed_out || WIFSIGNALED(status)) {
+		x.signal = e->timed_out ? SIGKILL : (uint8_t)WTERMSIG(status);
+		x.exit_code = 128 + x.signal;
+	} else {
+		x.exit_code = WEXITSTATUS(status);
+	}
+	x.oom_killed = cgroup_oom_kills() > e->ooms;
+	x.duration_us = loop_now() - e->started;
+	x.peak_memory_bytes = e->end.peak_kib > 0 ? e->end.peak_kib * 1024 : -1;
+	channel_exit(e->ch, &x);
+}
+
+/* The end is said when all output that was there before it has been sent. */
+static void
+exec_try_finish(void *arg)
+{
+	struct exec *e = arg;
+
+	if (!e->ended)
+		return;
+	if (e->ch != NULL && !e->closing) {
+		if ((e->out.fd >= 0 && e->out.left != 0) || (e->err.fd >= 0 && e->err.left != 0))
+			return;
+		source_leave(&e->out);
+		source_leave(&e->err);
+	}
+	if (e->ch != NULL)
+		send_exit(e);
+	exec_free(e);
+}
+
+static void
+exec_ended(struct exec *e)
+{
+	e->ended = 1;
+	timer_clear(&e->clock);
+	timer_clear(&e->killer);
+	feed_close(&e->in);
+	source_drain(&e->out);
+	source_drain(&e->err);
+	exec_try_finish(e);
+}
+
+/* User code can kill a supervisor; then nobody knows what it watched over. */
+static void
+supervisor_died(struct exec *e)
+{
+	if (!e->doomed)
+		exec_kill_all();
+	e->end.value = SIGKILL;
+	exec_ended(e);
+}
+
+static void
+exec_failed(struct exec *e, int error)
+{
+	struct channel *ch = e->ch;
+
+	exec_free(e);
+	if (ch == NULL)
+		return;
+	if (error == EAGAIN)
+		channel_end(ch, 429, 0, "sandbox reached its pids_limit");
+	else if (error == EMFILE || error == ENFILE)
+		channel_end(ch, 429, 0, "sandbox reached its limit of open files");
+	else
+		channel_end(ch, 429, 0, "sandbox has no memory left for a command");
+}
+
+static void
+on_report(void *arg, short revents)
+{
+	struct exec *e = arg;
+	struct report r;
+	ssize_t n;
+
+	(void)revents;
+	n = read(e->report.fd, &r, sizeof(r));
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n != (ssize_t)sizeof(r)) {
+		supervisor_died(e);
+		return;
+	}
+	switch (r.kind) {
+	case REPORT_STARTED:
+		e->command = r.value;
+		if (e->ch != NULL)
+			channel_started(e->ch);
+		break;
+	case REPORT_FAILED:
+		exec_failed(e, r.value);
+		break;
+	default:
+		e->end = r;
+		exec_ended(e);
+		break;
+	}
+}
+
+static void
+exec_kill(struct exec *e)
+{
+	if (e->ended)
+		return;
+	timer_clear(&e->clock);
+	e->time_left = 0;
+	if (e->kill_since == 0)
+		e->kill_since = loop_now();
+	if (e->supervisor > 0) {
+		kill(e->supervisor, SIGCONT);
+		kill(e->supervisor, SUPERVISOR_KILL);
+	}
+	timer_set(&e->killer, loop_now() + KILL_REPEAT_US, on_kill_timer, e);
+}
+
+static void
+on_kill_timer(void *arg)
+{
+	struct exec *e = arg;
+	int64_t waited = loop_now() - e->kill_since;
+
+	if (waited > 2 * KILL_PATIENCE_US) {
+		e->end.value = SIGKILL;
+		exec_ended(e);
+		return;
+	}
+	if (waited > KILL_PATIENCE_US)
+		exec_kill_all();
+	exec_kill(e);
+}
+
+static void
+on_timeout(void *arg)
+{
+	struct exec *e = arg;
+
+	e->timed_out = 1;
+	exec_kill(e);
+}
+
+static void
+on_data(struct channel *ch, const uint8_t *data, size_t len)
+{
+	struct exec *e = ch->state;
+
+	feed_push(&e->in, data, len);
+}
+
+static void
+on_data_end(struct channel *ch, int64_t bytes)
+{
+	struct exec *e = ch->state;
+
+	(void)bytes;
+	feed_end(&e->in);
+}
+
+static void
+on_signal(struct channel *ch, uint32_t signo)
+{
+	struct exec *e = ch->state;
+
+	if (e->command <= 0 || e->ended || signo < 1 || signo > (uint32_t)SIGRTMAX)
+		return;
+	/* Before its setsid() the process is not yet a group. */
+	if (kill(-e->command, (int)signo) < 0 && errno == ESRCH)
+		kill(e->command, (int)signo);
+}
+
+static void
+on_kill(struct channel *ch)
+{
+	exec_kill(ch->state);
+}
+
+static void
+on_close(struct channel *ch)
+{
+	struct exec *e = ch->state;
+
+	e->closing = 1;
+	exec_kill(e);
+	exec_try_finish(e);
+}
+
+static void
+on_drop(struct channel *ch)
+{
+	struct exec *e = ch->state;
+
+	e->ch = NULL;
+	feed_close(&e->in);
+	source_close(&e->out);
+	source_close(&e->err);
+	exec_kill(e);
+	exec_try_finish(e);
+}
+
+static void
+on_credit(struct channel *ch)
+{
+	struct exec *e = ch->state;
+
+	source_credit(&e->out);
+	source_credit(&e->err);
+}
+
+static const struct channel_ops exec_ops = {.data = on_data,
+    .data_end = on_data_end,
+    .signal = on_signal,
+    .kill = on_kill,
+    .close = on_close,
+    .drop = on_drop,
+    .credit = on_credit};
+
+/* Each pair is {read end, write end}; ours is made non-blocking. */
+enum { IN, OUT, ERR, REPORT, NPIPES };
+
+static void
+close_pipes(int p[NPIPES][2])
+{
+	int i, k;
+
+	for (i = 0; i < NPIPES; i++)
+		for (k = 0; k < 2; k++)
+			if (p[i][k] >= 0)
+				close(p[i][k]);
+}
+
+static int
+make_pipes(int p[NPIPES][2], int with_stdin)
+{
+	int i;
+
+	for (i = 0; i < NPIPES; i++)
+		p[i][0] = p[i][1] = -1;
+	for (i = 0; i < NPIPES; i++) {
+		if (i == IN && !with_stdin && dev_null >= 0)
+			continue;
+		if (pipe2(p[i], O_CLOEXEC) < 0 ||
+		    fcntl(p[i][i != IN ? 0 : 1], F_SETFL, O_NONBLOCK) < 0) {
+			close_pipes(p);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* The command gets our working directory. 0, or -1 when the channel was ended with the reason. */
+static int
+enter_workdir(struct channel *ch, const char *dir)
+{
+	const char *why;
+
+	if (dir[0] == '\0')
+		dir = "/workspace";
+	if ((dir[0] == '/' || chdir("/workspace") == 0) && chdir(dir) == 0)
+		return 0;
+	switch (errno) {
+	case ENOENT:
+		why = "does not exist";
+		break;
+	case ENOTDIR:
+		why = "is not a directory";
+		break;
+	case EACCES:
+		why = "is not accessible to the sandbox user";
+		break;
+	default:
+		why = strerror(errno);
+	}
+	channel_end(ch, 400, 0, "workdir %s %s", dir, why);
+	return -1;
+}
+
+static pid_t
+fork_supervisor(int p[NPIPES][2], const struct args *a)
+{
+	struct spawn s = {.in = p[IN][0] >= 0 ? p[IN][0] : dev_null,
+	    .out = p[OUT][1],
+	    .err = p[ERR][1],
+	    .report = p[REPORT][1],
+	    .umask = commands_umask,
+	    .args = a};
+	pid_t pid = fork();
+
+	if (pid == 0)
+		supervisor_run(&s);
+	return pid;
+}
+
+static void
+exec_start(struct channel *ch, const struct g_exec *req, const struct args *a)
+{
+	int p[NPIPES][2];
+	struct exec *e;
+	pid_t pid;
+
+	if (enter_workdir(ch, a->workdir) < 0)
+		return;
+	e = mem_new(sizeof(*e));
+	e->ch = ch;
+	e->report.fd = e->in.fd = e->out.fd = e->err.fd = -1;
+	LIST_INSERT_HEAD(&execs, e, next);
+	if (make_pipes(p, req->stdin_open) < 0) {
+		exec_failed(e, errno);
+		return;
+	}
+	e->ooms = cgroup_oom_kills();
+	e->started = loop_now();
+	pid = fork_supervisor(p, a);
+	if (pid < 0) {
+		close_pipes(p);
+		exec_failed(e, errno);
+		return;
+	}
+	e->supervisor = pid;
+	ch->ops = &exec_ops;
+	ch->state = e;
+	feed_open(&e->in, ch, p[IN][1]);
+	source_open(&e->out, ch, p[OUT][0], G_STDOUT, exec_try_finish, e);
+	source_open(&e->err, ch, p[ERR][0], G_STDERR, exec_try_finish, e);
+	loop_watch(&e->report, p[REPORT][0], on_report, e);
+	e->report.events = POLLIN;
+	p[IN][1] = p[OUT][0] = p[ERR][0] = p[REPORT][0] = -1;
+	close_pipes(p);
+	if (!req->stdin_open)
+		feed_end(&e->in);
+	timer_set(&e->clock, e->started + req->timeout_us, on_timeout, e);
+}
+
+void
+exec_open(struct channel *ch, const uint8_t *data, size_t len)
+{
+	struct g_exec req;
+	struct args a;
+	uint8_t *block = ch->args;
+	uint32_t block_len = ch->args_len;
+
+	ch->args = NULL;
+	ch->args_len = 0;
+	memset(&req, 0, sizeof(req));
+	memcpy(&req, data, len < sizeof(req) ? 0 : sizeof(req));
+	if (block == NULL || req.timeout_us <= 0 || req.timeout_us > INT64_MAX / 4 ||
+	    req.args_len != block_len || args_parse(block, block_len, &a) < 0) {
+		channel_end(ch, 400, 0, "the command arrived incomplete");
+	} else {
+		exec_start(ch, &req, &a);
+		(void)!chdir("/");
+		free(a.argv);
+	}
+	free(block);
+}
+
+void
+exec_clocks_stop(void)
+{
+	struct exec *e;
+
+	LIST_FOREACH (e, &execs, next) {
+		if (e->clock.at == 0)
+			continue;
+		e->time_left = e->clock.at - loop_now();
+		timer_clear(&e->clock);
+	}
+}
+
+void
+exec_clocks_go(void)
+{
+	struct exec *e;
+
+	LIST_FOREACH (e, &execs, next) {
+		if (e->time_left != 0)
+			timer_set(&e->clock, loop_now() + e->time_left, on_timeout, e);
+		e->time_left = 0;
+	}
+}

@@ -1,0 +1,152 @@
+/*
+ * SIGSTOP to everything but PID 1 and the supervisors (which touch no file), round by round until
+ * two rounds in a row find every thread stopped: one is not enough, since a process seen stopped
+ * may have forked one that was not seen.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sandbox-init/channel.h"
+#include "sandbox-init/exec.h"
+#include "sandbox-init/freeze.h"
+#include "sandbox-init/loop.h"
+#include "sandbox-init/mem.h"
+#include "sandbox-init/procs.h"
+
+#define PATIENCE_US 2000000
+#define ROUND_US 2000
+/*
+ * The parent of a vfork cannot stop before its child has called exec, which cannot when it was
+ * stopped first: let all go on for a moment and try again.
+ */
+#define RETRY_ROUNDS 100
+
+static int active;
+static int rounds, still_rounds;
+static int64_t began;
+static pid_t *stopped; /* by us; what stood still before stays so */
+static size_t nstopped, stopped_cap;
+static struct timer timer;
+static void (*done_fn)(void *, int);
+static void *done_arg;
+
+static int
+stopped_by_us(pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < nstopped; i++)
+		if (stopped[i] == pid)
+			return 1;
+	return 0;
+}
+
+static void
+stop(pid_t pid)
+{
+	if (nstopped == stopped_cap) {
+		stopped_cap = stopped_cap ? stopped_cap * 2 : 64;
+		stopped = mem_resize(stopped, stopped_cap * sizeof(*stopped));
+	}
+	if (kill(pid, SIGSTOP) == 0)
+		stopped[nstopped++] = pid;
+}
+
+static void
+continue_all(void)
+{
+	size_t i;
+
+	for (i = 0; i < nstopped; i++)
+		kill(stopped[i], SIGCONT);
+	nstopped = 0;
+}
+
+/* 1 when everything stood still already. */
+static int
+stop_round(void)
+{
+	struct proc *list;
+	size_t i, n;
+	int still = 1;
+
+	if (procs_list(&list, &n) < 0)
+		return 0;
+	for (i = 0; i < n; i++) {
+		if (list[i].pid == getpid() || list[i].state == 'Z' || list[i].state == 'X' ||
+		    exec_is_supervisor(list[i].pid))
+			continue;
+		if ((list[i].state == 'T' || list[i].state == 't') &&
+		    procs_stands_still(list[i].pid))
+			continue;
+		still = 0;
+		if (!stopped_by_us(list[i].pid))
+			stop(list[i].pid);
+	}
+	free(list);
+	return still;
+}
+
+static void
+on_round(void *arg)
+{
+	void (*done)(void *, int) = done_fn;
+
+	(void)arg;
+	still_rounds = stop_round() ? still_rounds + 1 : 0;
+	if (still_rounds >= 2) {
+		done(done_arg, 1);
+		return;
+	}
+	if (loop_now() - began > PATIENCE_US) {
+		freeze_end();
+		done(done_arg, 0);
+		return;
+	}
+	if (++rounds % RETRY_ROUNDS == 0)
+		continue_all();
+	timer_set(&timer, loop_now() + (still_rounds > 0 ? 0 : ROUND_US), on_round, NULL);
+}
+
+void
+freeze_begin(void (*done)(void *, int), void *arg)
+{
+	active = 1;
+	rounds = still_rounds = 0;
+	began = loop_now();
+	done_fn = done;
+	done_arg = arg;
+	exec_clocks_stop();
+	timer_set(&timer, began, on_round, NULL);
+}
+
+void
+freeze_abort(void)
+{
+	if (!active)
+		return;
+	active = 0;
+	timer_clear(&timer);
+	continue_all();
+	free(stopped);
+	stopped = NULL;
+	stopped_cap = 0;
+	exec_clocks_go();
+}
+
+void
+freeze_end(void)
+{
+	if (!active)
+		return;
+	freeze_abort();
+	channel_release();
+}
+
+int
+freeze_active(void)
+{
+	return active;
+}

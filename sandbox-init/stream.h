@@ -1,0 +1,30 @@
+/* The guest stream: frames in from descriptor 0, frames out to descriptor 1. */
+#ifndef SANDBOX_INIT_STREAM_H
+#define SANDBOX_INIT_STREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/frame.h"
+
+/* Makes both descriptors non-blocking and watches them; on_frame gets every whole frame of
+ * version-independent form. */
+void stream_init(void (*on_frame)(const struct frame *));
+
+/* Control frames: always taken. The payload is head, then tail. */
+void stream_send(uint8_t type, uint16_t channel, const void *head, size_t head_len,
+    const void *tail, size_t tail_len);
+
+/* Data frames: only while there is room. Up to FRAME_DATA_MAX bytes go where reserve points; commit
+ * queues them. */
+int stream_room(void);
+uint8_t *stream_reserve(void);
+void stream_commit(uint8_t type, uint16_t channel, size_t len);
+
+void stream_flush(void);
+/* Forgets what was not sent, since the attachment it was meant for is gone. */
+void stream_drop(void);
+/* Gives big buffers back; call now and then. Also looks again for input after an end of file. */
+void stream_tick(void);
+
+#endif

@@ -1,0 +1,318 @@
+/*
+ * One worker process per archive. Its pipe is the channel's data; its control socket says how it
+ * ended, and tells an IMPORT that all data came (else it removes what it had unpacked).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sandbox-init/channel.h"
+#include "sandbox-init/freeze.h"
+#include "sandbox-init/mem.h"
+#include "sandbox-init/pipes.h"
+#include "sandbox-init/request.h"
+#include "sandbox-init/resolve.h"
+#include "sandbox-init/transfer.h"
+#include "sandbox-init/worker.h"
+
+#define STALL_US 30000000 /* frozen that long without credit: the client cannot have its snapshot \
+			   */
+
+struct transfer {
+	struct channel *ch; /* NULL: called off, the worker cleans up */
+	struct worker_job job;
+	struct watch control;
+	struct source out;
+	struct feed in;
+	struct timer stall;
+	int folder;
+	int64_t max;
+	int frozen;
+	int reported;
+	struct worker_report report;
+};
+
+static void
+transfer_free(struct transfer *t)
+{
+	timer_clear(&t->stall);
+	source_close(&t->out);
+	feed_close(&t->in);
+	if (t->control.fd >= 0) {
+		loop_unwatch(&t->control);
+		close(t->control.fd);
+	}
+	if (t->folder >= 0)
+		close(t->folder);
+	temp_forget(t->job.staging);
+	free(t);
+}
+
+/* The channel's end, and with it the end of the freeze. The channel may be in use again when this
+ * returns. */
+static void
+finish(struct transfer *t, uint32_t status, const char *text)
+{
+	struct channel *ch = t->ch;
+	int64_t bytes = t->job.export ? t->out.bytes : ch->in_bytes;
+	int frozen = t->frozen;
+
+	ch->ops = NULL;
+	channel_end(ch, status, bytes, "%s", text);
+	t->ch = NULL;
+	t->frozen = 0;
+	timer_clear(&t->stall);
+	source_close(&t->out);
+	feed_close(&t->in);
+	/* A worker that has not reported still has something to put back or to remove; it hears of
+	 * the end by its pipe. */
+	if (t->reported || t->control.fd < 0)
+		transfer_free(t);
+	else
+		shutdown(t->control.fd, SHUT_WR);
+	if (frozen)
+		freeze_end();
+}
+
+static void
+try_finish(void *arg)
+{
+	struct transfer *t = arg;
+
+	if (!t->reported)
+		return;
+	if (t->ch == NULL)
+		transfer_free(t);
+	else if (t->report.status != 200 || t->out.fd < 0)
+		finish(t, t->report.status, t->report.text);
+}
+
+static void
+on_control(void *arg, short revents)
+{
+	struct transfer *t = arg;
+	ssize_t n = recv(t->control.fd, &t->report, sizeof(t->report), MSG_DONTWAIT);
+
+	(void)revents;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n != (ssize_t)sizeof(t->report)) {
+		t->report.status = 500;
+		strcpy(t->report.text, "the archive process was killed");
+	}
+	t->report.text[sizeof(t->report.text) - 1] = '\0';
+	t->reported = 1;
+	loop_unwatch(&t->control);
+	try_finish(t);
+}
+
+static void
+on_stall(void *arg)
+{
+	finish(arg, 409, "the snapshot was not fetched in time");
+}
+
+static void
+arm_stall(struct transfer *t)
+{
+	if (t->frozen && t->ch->out_credit == 0) {
+		if (t->stall.at == 0)
+			timer_set(&t->stall, loop_now() + STALL_US, on_stall, t);
+	} else {
+		timer_clear(&t->stall);
+	}
+}
+
+static void
+on_credit(struct channel *ch)
+{
+	struct transfer *t = ch->state;
+
+	source_credit(&t->out);
+	arm_stall(t);
+}
+
+/* Runs on every turn: the cheapest place to see what the source has read meanwhile. */
+static int
+on_pump(struct channel *ch)
+{
+	struct transfer *t = ch->state;
+
+	if (t->job.export && t->max >= 0 && t->out.bytes > t->max)
+		finish(t, 413, "larger than allowed");
+	else
+		arm_stall(t);
+	return 0;
+}
+
+static void
+on_data(struct channel *ch, const uint8_t *data, size_t len)
+{
+	struct transfer *t = ch->state;
+
+	if (t->max >= 0 && ch->in_bytes > t->max)
+		finish(t, 413, "larger than allowed");
+	else
+		feed_push(&t->in, data, len);
+}
+
+static void
+on_data_end(struct channel *ch, int64_t bytes)
+{
+	struct transfer *t = ch->state;
+
+	if (bytes != ch->in_bytes) {
+		finish(t, 400, "the data ended early");
+		return;
+	}
+	(void)!send(t->control.fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	feed_end(&t->in);
+}
+
+static void
+on_close(struct channel *ch)
+{
+	finish(ch->state, 409, "called off");
+}
+
+static void
+on_drop(struct channel *ch)
+{
+	struct transfer *t = ch->state;
+
+	ch->ops = NULL;
+	t->ch = NULL;
+	t->frozen = 0; /* freeze_abort() has been called, or will be */
+	timer_clear(&t->stall);
+	source_close(&t->out);
+	feed_close(&t->in);
+	if (t->control.fd < 0 || t->reported)
+		transfer_free(t);
+	else
+		shutdown(t->control.fd, SHUT_WR);
+}
+
+static const struct channel_ops export_ops = {
+    .credit = on_credit, .pump = on_pump, .kill = on_close, .close = on_close, .drop = on_drop};
+static const struct channel_ops import_ops = {
+    .data = on_data, .data_end = on_data_end, .kill = on_close, .close = on_close, .drop = on_drop};
+
+static void
+start_worker(struct transfer *t)
+{
+	int data[2] = {-1, -1}, control[2] = {-1, -1}, error;
+	pid_t pid = -1;
+
+	if (pipe2(data, O_CLOEXEC) == 0 &&
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) == 0)
+		pid = worker_fork(&t->job, data[t->job.export], control[1], t->folder);
+	error = errno;
+	close(t->folder);
+	t->folder = -1;
+	close(control[1]);
+	close(data[t->job.export]);
+	if (pid < 0) {
+		close(control[0]);
+		close(data[!t->job.export]);
+		finish(t, 429,
+		    error == EAGAIN ? "sandbox reached its pids_limit" : request_reason(error));
+		return;
+	}
+	fcntl(data[!t->job.export], F_SETFL, O_NONBLOCK);
+	loop_watch(&t->control, control[0], on_control, t);
+	t->control.events = POLLIN;
+	if (t->job.export)
+		source_open(&t->out, t->ch, data[0], G_DATA, try_finish, t);
+	else
+		feed_open(&t->in, t->ch, data[1]);
+	channel_started(t->ch);
+}
+
+static void
+on_frozen(void *arg, int frozen)
+{
+	struct transfer *t = arg;
+
+	if (t->ch == NULL)
+		return;
+	if (frozen) {
+		start_worker(t);
+		return;
+	}
+	t->frozen = 0;
+	finish(t, 409, "the processes of the sandbox do not stand still");
+}
+
+/* How many folders below /workspace an absolute path lies; -1 when it does not. */
+static int
+depth_of(const char *path)
+{
+	int depth = 0;
+
+	if (strncmp(path, "/workspace", 10) != 0 || (path[10] != '/' && path[10] != '\0'))
+		return -1;
+	for (path += 10; *(path += strspn(path, "/")) != '\0'; path += strcspn(path, "/"))
+		depth++;
+	return depth;
+}
+
+/* 0, or the errno of why this folder (for EXPORT: or file) cannot be used. */
+static int
+open_folder(struct transfer *t, const struct request *req)
+{
+	struct stat st;
+	const char *slash;
+
+	t->folder =
+	    resolve(req->path, request_resolve_flags(req) & ~(t->job.export ? RESOLVE_PARENTS : 0));
+	if (t->folder < 0 || fstat(t->folder, &st) < 0)
+		return t->job.export && errno == ENOTDIR ? ENOENT : errno;
+	if (S_ISDIR(st.st_mode))
+		return 0;
+	slash = strrchr(req->path, '/');
+	if (!t->job.export || !S_ISREG(st.st_mode) || slash[1] == '\0')
+		return t->job.export ? EINVAL : ENOTDIR;
+	strncpy(t->job.name, slash + 1, sizeof(t->job.name) - 1);
+	return 0;
+}
+
+void
+transfer_open(struct channel *ch, uint8_t type, const uint8_t *data, size_t len)
+{
+	struct transfer *t;
+	struct request req;
+	int error;
+
+	if (request_parse(data, len, &req) < 0) {
+		channel_end(ch, 400, 0, "not a valid path");
+		return;
+	}
+	t = mem_new(sizeof(*t));
+	t->ch = ch;
+	t->control.fd = t->out.fd = t->in.fd = -1;
+	t->max = req.f.max;
+	t->job.export = type == G_EXPORT;
+	t->job.exact = (req.f.flags & (t->job.export ? G_FLAG_FREEZE : G_FLAG_RESTORE)) != 0;
+	t->job.depth = depth_of(req.path);
+	error = open_folder(t, &req);
+	if (error != 0) {
+		transfer_free(t);
+		request_fail(ch, req.path, error);
+		return;
+	}
+	ch->state = t;
+	ch->ops = t->job.export ? &export_ops : &import_ops;
+	if (!t->job.export && !t->job.exact)
+		temp_name(t->job.staging);
+	if (t->job.export && t->job.exact) {
+		t->frozen = 1;
+		freeze_begin(on_frozen, t);
+	} else {
+		start_worker(t);
+	}
+}
