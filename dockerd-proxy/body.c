@@ -1,22 +1,14 @@
-/* The bodies of all calls that have one, made from typed fields and constants: what a sandbox's
- * container is. */
+/* The bodies of all calls that have one, from typed fields and constants: here stands what a
+ * sandbox's container is. */
 #include "dockerd-proxy/proxy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB (1024 * 1024)
-#define INIT_PATH_IN "/.agent-sandbox/init"
+#define MIB (INT64_C(1024) * 1024)
+#define INIT_IN_IMAGE "/.agent-sandbox/init"
 #define NETWORK_INTERFACE "agent-sandbox0" /* fixed, so that packet filter rules can name it */
-
-static json_t *
-checked(json_t *json, json_error_t *e)
-{
-	if (json == NULL)
-		fatalx("json_pack: %s", e->text);
-	return json;
-}
 
 static int64_t
 clamp(int64_t n, int64_t low, int64_t high)
@@ -24,104 +16,134 @@ clamp(int64_t n, int64_t low, int64_t high)
 	return n < low ? low : n > high ? high : n;
 }
 
-/* managerd has checked them against the same maxima; it is not believed. */
-void
-limits_clamp(struct m_d_create *m)
+static void
+put(json_t *object, const char *key, json_t *value)
 {
-	const int64_t *max = proxy.config->num;
+	if (json_object_set_new(object, key, value) != 0)
+		fatalx("body: %s", key);
+}
 
-	m->nano_cpus = clamp(m->nano_cpus, 10000000, max[CFG_MAX_CPUS]); /* the engine's least */
-	m->nano_cpus = clamp(m->nano_cpus, 10000000, proxy.nano_cpus);
-	m->memory_mb = clamp(m->memory_mb, 16, max[CFG_MAX_MEMORY_MB]);
-	m->pids_limit = clamp(m->pids_limit, 8, max[CFG_MAX_PIDS_LIMIT]);
+static void
+put_text(json_t *object, const char *key, const char *text)
+{
+	put(object, key, json_string(text));
+}
+
+static void
+put_number(json_t *object, const char *key, int64_t n)
+{
+	put(object, key, json_integer(n));
 }
 
 static json_t *
 labels(const char *kind)
 {
-	json_error_t e;
-
-	return checked(json_pack_ex(&e, 0, "{ss ss}", "agent-sandbox.instance", proxy.instance,
-			   "agent-sandbox.kind", kind),
-	    &e);
+	return json_pack("{ss ss}", LABEL_INSTANCE, proxy.instance, LABEL_KIND, kind);
 }
 
 static json_t *
-body_ulimits(int64_t nproc)
+ulimit(const char *name, int64_t soft, int64_t hard)
 {
-	json_t *list = json_pack("[{ss si si} {ss si si}]", "Name", "core", "Soft", 0, "Hard", 0,
-	    "Name", "nofile", "Soft", 1024, "Hard", 4096);
-
-	if (nproc > 0)
-		json_array_append_new(list, json_pack("{ss sI sI}", "Name", "nproc", "Soft",
-						(json_int_t)nproc, "Hard", (json_int_t)nproc));
-	return list;
+	return json_pack(
+	    "{ss sI sI}", "Name", name, "Soft", (json_int_t)soft, "Hard", (json_int_t)hard);
 }
 
-/* /tmp and /dev/shm are memory: together little more than half of it, or a full one would leave
- * none for PID 1. */
-static json_t *
-body_host(const struct m_d_create *m, const char *volume)
+/* managerd has checked the limits against the same maxima; it is not believed. */
+static void
+put_limits(json_t *h, const struct m_d_create *m)
 {
-	const char *runtime = proxy.config->str[CFG_DOCKER_RUNTIME];
-	int64_t tmp = clamp(proxy.config->num[CFG_TMP_SIZE_MB], 1, m->memory_mb / 2);
-	int64_t shm = clamp(16, 1, m->memory_mb / 16), pids = m->pids_limit, nproc = 0;
-	char options[96], *seccomp;
-	json_error_t e;
+	const int64_t *max = proxy.config->num;
+	int64_t cpus =
+	    clamp(clamp(m->nano_cpus, 10000000, max[CFG_MAX_CPUS]), 10000000, proxy.nano_cpus);
+	int64_t memory = clamp(m->memory_mb, 16, max[CFG_MAX_MEMORY_MB]);
+	int64_t pids = clamp(m->pids_limit, 8, max[CFG_MAX_PIDS_LIMIT]);
+	json_t *limits = json_pack("[oo]", ulimit("core", 0, 0), ulimit("nofile", 1024, 4096));
+	char tmp[96];
 
-	if (strstr(runtime, "runsc") != NULL) { /* its own threads count too */
-		nproc = pids;
+	put_number(h, "NanoCpus", cpus);
+	put_number(h, "Memory", memory * MIB);
+	put_number(h, "MemorySwap", memory * MIB); /* equal: no swap */
+	/* gVisor counts its own threads too, but has user ids of its own: there a ulimit is the
+	 * sandbox's limit. */
+	if (strstr(proxy.config->str[CFG_DOCKER_RUNTIME], "runsc") != NULL) {
+		json_array_append_new(limits, ulimit("nproc", pids, pids));
 		pids = pids * 4 + 1024;
 	}
-	snprintf(
-	    options, sizeof(options), "rw,nosuid,nodev,exec,size=%lldm,mode=1777", (long long)tmp);
-	if (asprintf(&seccomp, "seccomp=%.*s", (int)(embed_seccomp_end - embed_seccomp),
-		embed_seccomp) < 0)
-		fatal("malloc");
-	json_t *host = json_pack_ex(&e, 0,
-	    "{s{ss s{}} ss sb s[s] s[ss] sb sI sI sI sI si ss sI s{ss} s[{ss ss ss}] so}",
-	    "LogConfig", "Type", "none", "Config", "NetworkMode",
-	    m->network ? proxy.config->str[CFG_NETWORK_NAME] : "none", "Init", 0, "CapDrop", "ALL",
-	    "SecurityOpt", "no-new-privileges:true", seccomp, "ReadonlyRootfs", m->read_only != 0,
-	    "Memory", (json_int_t)m->memory_mb * MIB, "MemorySwap", (json_int_t)m->memory_mb * MIB,
-	    "NanoCpus", (json_int_t)m->nano_cpus, "PidsLimit", (json_int_t)pids, "OomScoreAdj", 500,
-	    "IpcMode", "private", "ShmSize", (json_int_t)shm * MIB, "Tmpfs", "/tmp", options,
-	    "Mounts", "Type", "volume", "Source", volume, "Target", "/workspace", "Ulimits",
-	    body_ulimits(nproc));
-	free(seccomp);
-	checked(host, &e);
+	put_number(h, "PidsLimit", pids);
+	put(h, "Ulimits", limits);
+	/* Both are memory: full, they must leave some for PID 1, or it alone would be left to be
+	 * killed. */
+	snprintf(tmp, sizeof(tmp), "rw,nosuid,nodev,exec,size=%lldm,mode=1777",
+	    (long long)clamp(max[CFG_TMP_SIZE_MB], 1, memory / 2));
+	put(h, "Tmpfs", json_pack("{ss}", "/tmp", tmp));
+	put_number(h, "ShmSize", clamp(16, 1, memory / 16) * MIB);
+}
+
+static json_t *
+host_config(const struct m_d_create *m, const char *volume)
+{
+	const char *runtime = proxy.config->str[CFG_DOCKER_RUNTIME];
+	json_t *h = json_object();
+	char *seccomp;
+
+	if (asprintf(&seccomp, "seccomp=%s", embed_seccomp) < 0)
+		fatalx("out of memory");
+	put(h, "CapDrop", json_pack("[s]", "ALL"));
+	put(h, "SecurityOpt", json_pack("[ss]", "no-new-privileges:true", seccomp));
+	put(h, "ReadonlyRootfs", json_boolean(m->read_only));
+	put_text(h, "NetworkMode", m->network ? proxy.config->str[CFG_NETWORK_NAME] : "none");
+	put_text(h, "IpcMode", "private");
+	put(h, "Init", json_false());
+	put_number(h, "OomScoreAdj", 500);
+	put(h, "LogConfig", json_pack("{ss s{}}", "Type", "none", "Config"));
+	put(h, "Mounts",
+	    json_pack("[{ss ss ss}]", "Type", "volume", "Source", volume, "Target", "/workspace"));
+	put_limits(h, m);
 	if (runtime[0] != '\0')
-		json_object_set_new(host, "Runtime", json_string(runtime));
-	return host;
+		put_text(h, "Runtime", runtime);
+	free(seccomp);
+	return h;
 }
 
 json_t *
 body_sandbox(const struct m_d_create *m, const char *name)
 {
+	json_t *c = json_object();
 	char user[32];
-	json_error_t e;
 
 	snprintf(user, sizeof(user), "%u:%u", proxy.uid, proxy.gid);
-	return checked(
-	    json_pack_ex(&e, 0, "{ss ss ss s[s] s[] ss so sb sb sb s{s[s]} so}", "Image",
-		m->image_id, "Hostname", "sandbox", "User", user, "Entrypoint", INIT_PATH_IN, "Cmd",
-		"WorkingDir", "/workspace", "Labels", labels("sandbox"), "Tty", 0, "OpenStdin", 1,
-		"StdinOnce", 0, "Healthcheck", "Test", "NONE", "HostConfig", body_host(m, name)),
-	    &e);
+	put_text(c, "Image", m->image_id);
+	put_text(c, "User", user);
+	put_text(c, "Hostname", "sandbox");
+	put_text(c, "WorkingDir", "/workspace");
+	put(c, "Entrypoint", json_pack("[s]", INIT_IN_IMAGE));
+	put(c, "Cmd", json_array());
+	put(c, "Healthcheck", json_pack("{s[s]}", "Test", "NONE"));
+	put(c, "OpenStdin", json_true());
+	put(c, "StdinOnce", json_false());
+	put(c, "Tty", json_false());
+	put(c, "Labels", labels("sandbox"));
+	put(c, "HostConfig", host_config(m, name));
+	return c;
 }
 
-/* Never started. The tmpfs keeps a VOLUME of the base from hiding what is unpacked there. */
+/* Never started. The tmpfs keep a VOLUME of the base from taking what is meant for the image. */
 json_t *
 body_helper(const char *base_id)
 {
-	json_error_t e;
+	json_t *c = json_object(), *h = json_object();
 
-	return checked(
-	    json_pack_ex(&e, 0, "{ss s[s] s[] so s{ss s[{ss ss} {ss ss}] s[s]}}", "Image", base_id,
-		"Entrypoint", INIT_PATH_IN, "Cmd", "Labels", labels("prepare"), "HostConfig",
-		"NetworkMode", "none", "Mounts", "Type", "tmpfs", "Target", "/workspace", "Type",
-		"tmpfs", "Target", "/.agent-sandbox", "CapDrop", "ALL"),
-	    &e);
+	put_text(h, "NetworkMode", "none");
+	put(h, "CapDrop", json_pack("[s]", "ALL"));
+	put(h, "Mounts",
+	    json_pack("[{ss ss} {ss ss}]", "Type", "tmpfs", "Target", "/workspace", "Type", "tmpfs",
+		"Target", "/.agent-sandbox"));
+	put_text(c, "Image", base_id);
+	put(c, "Entrypoint", json_pack("[s]", INIT_IN_IMAGE));
+	put(c, "Cmd", json_array());
+	put(c, "Labels", labels("prepare"));
+	put(c, "HostConfig", h);
+	return c;
 }
 
 /* A commit hands the helper's labels on to the image, and so to every container of it: emptied
@@ -129,33 +151,36 @@ body_helper(const char *base_id)
 json_t *
 body_commit(const char *key)
 {
-	json_error_t e;
+	json_t *c = json_object();
 
-	return checked(json_pack_ex(&e, 0, "{s{ss ss ss}}", "Labels", "agent-sandbox.instance", "",
-			   "agent-sandbox.kind", "", "agent-sandbox.prepared", key),
-	    &e);
+	put(c, "Labels",
+	    json_pack("{ss ss ss}", LABEL_INSTANCE, "", LABEL_KIND, "", LABEL_PREPARED, key));
+	return c;
 }
 
 json_t *
 body_volume(const char *name)
 {
-	json_error_t e;
+	json_t *v = json_object();
 
-	return checked(json_pack_ex(&e, 0, "{ss ss so}", "Name", name, "Driver", "local", "Labels",
-			   labels("sandbox")),
-	    &e);
+	put_text(v, "Name", name);
+	put_text(v, "Driver", "local");
+	put(v, "Labels", labels("sandbox"));
+	return v;
 }
 
 json_t *
 body_network(void)
 {
-	json_error_t e;
+	json_t *n = json_object();
 
-	return checked(
-	    json_pack_ex(&e, 0, "{ss ss sb sb s{ss ss} s{ss}}", "Name",
-		proxy.config->str[CFG_NETWORK_NAME], "Driver", "bridge", "CheckDuplicate", 1,
-		"EnableIPv6", 0, "Options", "com.docker.network.bridge.enable_icc", "false",
-		"com.docker.network.bridge.name", NETWORK_INTERFACE, "Labels",
-		"agent-sandbox.network", "true"),
-	    &e);
+	put_text(n, "Name", proxy.config->str[CFG_NETWORK_NAME]);
+	put_text(n, "Driver", "bridge");
+	put(n, "CheckDuplicate", json_true());
+	put(n, "EnableIPv6", json_false());
+	put(n, "Options",
+	    json_pack("{ss ss}", "com.docker.network.bridge.enable_icc", "false",
+		"com.docker.network.bridge.name", NETWORK_INTERFACE));
+	put(n, "Labels", json_pack("{ss}", "agent-sandbox.network", "true"));
+	return n;
 }

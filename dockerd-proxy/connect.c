@@ -1,7 +1,6 @@
 /*
- * Whether the engine is there and is one that we can trust to do what it is told: version,
- * abilities, then what of ours it holds. Afterwards a ping a second; an engine that does not answer
- * for PING_SECONDS is down until it does.
+ * Whether the engine is there and is one that does what it is told: version, abilities, then what
+ * of ours it holds. From then on a ping a second, and its events about our containers.
  */
 #include "dockerd-proxy/proxy.h"
 
@@ -12,173 +11,117 @@
 
 #define API_MIN 41
 #define API_MAX 55
-#define PING_SECONDS 3
+#define PING_SECONDS 3 /* without an answer for so long the engine is down */
 
 static struct m_d_engine state;
-static char why_down[D_TEXT_MAX] = "not tried yet";
+static char why_down[D_TEXT_MAX];
 static void (*when_settled)(void);
 static struct event *timer;
-static int checked, cleaned;
-static int64_t since_ns;
+static int cleaned, following;
+static int64_t event_ns; /* events are known up to this time */
 
-static void version_ask(void);
-
-void
-connect_send_state(void)
-{
-	const char *why = proxy.up ? "" : why_down;
-
-	state.up = proxy.up != 0;
-	send_D_ENGINE(proxy.manager, 0, &state, why, strlen(why), -1);
-}
+static void follow(void);
 
 static void
 settle(void)
 {
-	connect_send_state();
+	state.up = proxy.up != 0;
+	send_D_ENGINE(proxy.manager, 0, &state, why_down, strlen(why_down), -1);
 	if (when_settled != NULL)
 		when_settled();
 	when_settled = NULL;
 }
 
 static void
-timer_set(int seconds)
+down(const char *why)
 {
-	evtimer_add(timer, &(struct timeval){.tv_sec = seconds});
-}
+	int told = !proxy.up && strcmp(why, why_down) == 0;
 
-void
-connect_lost(const char *why)
-{
-	int was_up = proxy.up, is_new = strcmp(why, why_down) != 0;
-
-	proxy.up = checked = 0;
+	proxy.up = 0;
 	strlcpy(why_down, why, sizeof(why_down));
-	engine_abort();
+	uhttp_abort(); /* what waits for a hung engine waits no longer */
 	attach_abort();
-	timer_set(1);
-	if (was_up || when_settled != NULL || is_new) {
-		log_warnx("engine: %s", why);
+	evtimer_add(timer, &(struct timeval){.tv_sec = 1});
+	if (!told) {
+		log_warnx("%s", why);
 		settle();
 	}
 }
 
 static void
-on_ping(void *arg __attribute__((unused)), int status, json_t *answer __attribute__((unused)))
+on_listed(uint64_t id, int status)
 {
-	if (!proxy.up)
-		return;
-	if (status != 200)
-		connect_lost("the container engine does not answer");
-	else
-		timer_set(1);
-}
-
-static void
-on_timer(evutil_socket_t fd __attribute__((unused)), short what __attribute__((unused)),
-    void *arg __attribute__((unused)))
-{
-	struct engine_call ping = {.method = "GET", .seconds = PING_SECONDS, .done = on_ping};
-
-	if (proxy.up)
-		engine_call(&ping, "/_ping");
-	else
-		version_ask();
-}
-
-static void
-on_listed(uint64_t id __attribute__((unused)), int status)
-{
+	(void)id;
 	if (status != 200) {
-		connect_lost("the container engine did not list its containers");
+		down("the container engine does not list what it holds");
 		return;
 	}
 	proxy.up = 1;
 	why_down[0] = '\0';
-	log_info("engine: version %s, API 1.%d", state.version, proxy.minor);
-	events_start(since_ns);
-	timer_set(1);
+	log_info("container engine: version %s, API %s", state.version, state.api);
+	follow();
+	evtimer_add(timer, &(struct timeval){.tv_sec = 1});
 	settle();
 }
 
-/* Left over from an earlier run: prepared images that nothing uses, helpers that were never
- * removed. One by one. */
+/* Once: prepared images of an earlier run are removed, one by one; 409 means that one is in use. */
 static void
-on_images(void *arg, int status, json_t *answer)
+on_image(void *arg, int status, json_t *answer)
 {
 	static json_t *images;
 	static size_t next;
 	size_t len = strlen(proxy.instance);
 
-	if (arg != NULL && status == 409) /* in use: so it may be used again */
+	if (arg != NULL && status == 409)
 		image_seen(arg);
-	if (arg == NULL && status == 200) {
+	if (arg == NULL && json_is_array(answer))
 		images = json_incref(answer);
-		next = 0;
+	while (next < json_array_size(images) && status != 0) {
+		json_t *image = json_array_get(images, next++);
+		const char *key = label_of(image, LABEL_PREPARED), *id = text_at(image, "Id");
+		if (strncmp(key, proxy.instance, len) == 0 && key[len] == '/' &&
+		    image_id_valid(id)) {
+			ask("DELETE", NULL, on_image, (void *)id, "/images/%s?noprune=1", id);
+			return;
+		}
 	}
-	for (; next < json_array_size(images); next++) {
-		json_t *image = json_array_get(images, next);
-		const char *key = json_string_value(
-		    json_object_get(json_object_get(image, "Labels"), "agent-sandbox.prepared"));
-		const char *id = json_string_value(json_object_get(image, "Id"));
-		if (key == NULL || strncmp(key, proxy.instance, len) != 0 || key[len] != '/' ||
-		    id == NULL || strncmp(id, "sha256:", 7) != 0 || strlen(id) != 71)
-			continue;
-		next++;
-		engine_call(&(struct engine_call){.method = "DELETE",
-				.seconds = CALL_SECONDS,
-				.done = on_images,
-				.arg = (void *)id},
-		    "/images/%s?noprune=1", id);
-		return;
-	}
-	json_decref(images);
-	images = NULL;
 	cleaned = 1;
-	list_all(0, 0, on_listed);
+	owned_list(0, 0, on_listed);
 }
 
 /* The rest needs our label's value. */
 void
 connect_instance(void)
 {
-	char *filter;
-
-	if (!checked || proxy.instance[0] == '\0')
+	if (proxy.nano_cpus == 0 || proxy.instance[0] == '\0')
 		return;
-	if (cleaned) {
-		list_all(0, 0, on_listed);
-		return;
-	}
-	filter = engine_filter("agent-sandbox.prepared", "", NULL);
-	engine_get(on_images, NULL, "/images/json?filters=%s", filter);
-	free(filter);
+	if (cleaned)
+		owned_list(0, 0, on_listed);
+	else
+		ask_list("/images/json?", LABEL_PREPARED, NULL, NULL, on_image, NULL);
 }
 
 static void
-on_info(void *arg __attribute__((unused)), int status, json_t *answer)
+on_info(void *arg, int status, json_t *answer)
 {
 	static const char *const need[] = {"MemoryLimit", "PidsLimit", "CpuCfsQuota"};
 	const char *runtime = proxy.config->str[CFG_DOCKER_RUNTIME];
 
+	(void)arg;
 	if (status != 200) {
-		connect_lost("the container engine does not answer");
+		down("the container engine does not answer");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(need) / sizeof(need[0]); i++)
 		if (!json_is_true(json_object_get(answer, need[i])))
 			fatal_config(
-			    "the container engine cannot enforce limits here (%s is missing): "
-			    "enable the memory, pids and cpu cgroup controllers",
-			    need[i]);
+			    "the container engine cannot enforce limits: it has no %s", need[i]);
 	if (runtime[0] != '\0' &&
 	    json_object_get(json_object_get(answer, "Runtimes"), runtime) == NULL)
-		fatal_config("AGENT_SANDBOX_DOCKER_RUNTIME: the container engine has no runtime %s",
-		    runtime);
+		fatal_config("DOCKER_RUNTIME: the container engine has no runtime \"%s\"", runtime);
 	proxy.nano_cpus = json_integer_value(json_object_get(answer, "NCPU")) * 1000000000;
 	if (proxy.nano_cpus <= 0)
 		fatal_config("the container engine says that it has no CPU");
-	checked = 1;
 	if (proxy.instance[0] == '\0' && when_settled != NULL) {
 		when_settled();
 		when_settled = NULL;
@@ -188,60 +131,63 @@ on_info(void *arg __attribute__((unused)), int status, json_t *answer)
 
 /* "1.N" to N, or -1. */
 static int
-minor_parse(const char *text)
+minor_of(const char *text)
 {
 	int n, end = 0;
 
-	return text != NULL && sscanf(text, "1.%4d%n", &n, &end) == 1 && text[end] == '\0' ? n : -1;
+	return sscanf(text, "1.%4d%n", &n, &end) == 1 && text[end] == '\0' ? n : -1;
 }
 
 static void
-podman_refuse(json_t *answer)
+on_version(void *arg, int status, json_t *answer)
 {
+	const char *max = text_at(answer, "ApiVersion"), *min = text_at(answer, "MinAPIVersion");
 	json_t *part;
 	size_t i;
 
-	json_array_foreach (json_object_get(answer, "Components"), i, part) {
-		const char *name = json_string_value(json_object_get(part, "Name"));
-		if (name != NULL && strcasestr(name, "podman") != NULL)
+	(void)arg;
+	if (status == 0 || max[0] == '\0') {
+		down(status == 0 ? "the container engine cannot be reached"
+				 : "the container engine's socket does not speak its API");
+		return;
+	}
+	json_array_foreach (json_object_get(answer, "Components"), i, part)
+		if (strcasestr(text_at(part, "Name"), "podman") != NULL)
 			fatal_config(
 			    "the container engine is Podman, which is not supported: it closes a "
 			    "container's input when an attached client leaves");
-	}
-}
-
-static void
-on_version(void *arg __attribute__((unused)), int status, json_t *answer)
-{
-	const char *max, *min, *version, *arch;
-	int high, low;
-
-	if (status != 200 || json_unpack(answer, "{ss ss ss ss}", "ApiVersion", &max, "Version",
-				 &version, "Arch", &arch, "MinAPIVersion", &min) != 0) {
-		connect_lost(status == 0 ? "the container engine cannot be reached"
-					 : "the container engine's socket does not speak its API");
-		return;
-	}
-	podman_refuse(answer);
-	high = minor_parse(max);
-	low = minor_parse(min);
-	if (high < API_MIN || low > API_MAX)
-		fatal_config("the container engine speaks API %s to %s, this program 1.%d to 1.%d",
+	if (minor_of(max) < API_MIN || minor_of(min) > API_MAX)
+		fatal_config("the container engine speaks API %s to %s, agent-sandbox 1.%d to 1.%d",
 		    min, max, API_MIN, API_MAX);
-	proxy.minor = high < API_MAX ? high : API_MAX;
-	strlcpy(state.version, version, sizeof(state.version));
+	proxy.minor = minor_of(max) < API_MAX ? minor_of(max) : API_MAX;
+	strlcpy(state.version, text_at(answer, "Version"), sizeof(state.version));
 	snprintf(state.api, sizeof(state.api), "1.%d", proxy.minor);
-	strlcpy(proxy.arch, arch, sizeof(proxy.arch));
-	engine_get(on_info, NULL, "/info");
+	strlcpy(proxy.arch, text_at(answer, "Arch"), sizeof(proxy.arch));
+	ask("GET", NULL, on_info, NULL, "/info");
 }
 
 static void
-version_ask(void)
+on_ping(void *arg, int status, json_t *answer)
 {
-	struct engine_call version = {.method = "GET", .seconds = PING_SECONDS, .done = on_version};
+	(void)arg, (void)answer;
+	if (proxy.up && status != 200)
+		down("the container engine does not answer");
+	else if (proxy.up)
+		evtimer_add(timer, &(struct timeval){.tv_sec = 1});
+}
 
-	since_ns = time_wall_us() * 1000;
-	engine_call(&version, "/version");
+static void
+on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct engine_call call = {.method = "GET", .seconds = PING_SECONDS};
+
+	(void)fd, (void)what, (void)arg;
+	call.done = proxy.up ? on_ping : on_version;
+	if (proxy.up && !following)
+		follow();
+	if (!proxy.up)
+		event_ns = time_wall_us() * 1000;
+	engine_call(&call, proxy.up ? "/_ping" : "/version");
 }
 
 void
@@ -249,6 +195,48 @@ connect_start(void (*settled)(void))
 {
 	when_settled = settled;
 	if ((timer = evtimer_new(proxy.base, on_timer, NULL)) == NULL)
-		fatalx("evtimer_new");
-	version_ask();
+		fatalx("out of memory");
+	on_timer(-1, 0, NULL);
+}
+
+static void
+on_event(void *arg, json_t *line)
+{
+	static const char *const names[] = {[EVENT_START] = "start",
+	    [EVENT_DIE] = "die",
+	    [EVENT_PAUSE] = "pause",
+	    [EVENT_UNPAUSE] = "unpause",
+	    [EVENT_DESTROY] = "destroy"};
+	const char *id = text_at(json_object_get(line, "Actor"), "ID");
+	int64_t ns = json_integer_value(json_object_get(line, "timeNano"));
+	struct m_d_event m = {0};
+
+	(void)arg;
+	if (ns <= event_ns) /* told again after a break */
+		return;
+	event_ns = ns;
+	strlcpy(m.container, id, sizeof(m.container));
+	for (; m.event < sizeof(names) / sizeof(names[0]); m.event++)
+		if (strcmp(text_at(line, "Action"), names[m.event]) == 0 && owned_find(id) != NULL)
+			send_D_EVENT(proxy.manager, 0, &m, NULL, 0, -1);
+}
+
+static void
+on_events_end(void *arg, int status, json_t *answer)
+{
+	(void)arg, (void)status, (void)answer;
+	following = 0; /* the timer takes it up */
+}
+
+/* What was missed is told first: the engine remembers some hundred events. */
+static void
+follow(void)
+{
+	struct engine_call call = {.method = "GET", .line = on_event, .done = on_events_end};
+
+	following = 1;
+	engine_call(&call,
+	    "/events?since=%lld.%09lld&filters=%%7B%%22label%%22%%3A%%5B%%22" LABEL_INSTANCE
+	    "%%3D%s%%22%%5D%%7D",
+	    (long long)(event_ns / 1000000000), (long long)(event_ns % 1000000000), proxy.instance);
 }

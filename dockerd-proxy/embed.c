@@ -39,7 +39,7 @@ ustar_head(struct ustar *h, const char *name, char type, unsigned mode, uint32_t
 	memcpy(h->version, "00", 2);
 	memset(h->sum, ' ', sizeof(h->sum));
 	for (size_t i = 0; i < sizeof(*h); i++)
-		sum += ((const unsigned char *)h)[i];
+		sum += ((const char *)h)[i];
 	snprintf(h->sum, sizeof(h->sum), "%06o", sum & 0777777);
 }
 

@@ -1,9 +1,10 @@
 /* dockerd-proxy: turns managerd's typed requests into the closed list of engine calls, and nothing
  * else. */
-#include "dockerd-proxy/sandbox.h"
+#include "dockerd-proxy/proxy.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <bsd/stdlib.h>
 #include <bsd/string.h>
 #include <event2/event.h>
 
@@ -41,26 +42,21 @@ reply_failed(uint64_t id, enum d_failure why, const char *image)
 	send_D_FAILED(proxy.manager, id, &m, text, strlen(text), -1);
 }
 
-void
-log_answer(const char *what, int status, json_t *answer)
+enum d_failure
+failure(const char *what, int status, json_t *answer)
 {
-	const char *text = json_string_value(json_object_get(answer, "message"));
+	const char *text = text_at(answer, "message");
 
-	if (text == NULL)
+	if (text[0] == '\0' && json_object_get(answer, "Warnings") != NULL)
 		text = json_string_value(json_array_get(json_object_get(answer, "Warnings"), 0));
-	log_warnx("engine: %s: status %d: %.500s", what, status, text != NULL ? text : "");
-}
-
-void
-reply_engine(uint64_t id, const char *what, int status, json_t *answer)
-{
-	log_answer(what, status, answer);
-	reply_failed(id, status == 0 ? FAIL_UNREACHABLE : FAIL_ENGINE, NULL);
+	log_warnx(
+	    "container engine: %s: status %d: %.500s", what, status, text != NULL ? text : "");
+	return status == 0 ? FAIL_UNREACHABLE : FAIL_ENGINE;
 }
 
 /* No id is acted on but one that the engine itself gave us. */
 static struct owned *
-owned_named(const char container[72])
+known(const char container[72])
 {
 	struct owned *o;
 
@@ -73,7 +69,7 @@ owned_named(const char container[72])
 static int
 refused(uint64_t id)
 {
-	if (proxy.up && engine_calls() < REQUESTS_MAX)
+	if (proxy.up && uhttp_calls() < REQUESTS_MAX)
 		return 0;
 	reply_failed(id, proxy.up ? FAIL_LIMIT : FAIL_UNREACHABLE, NULL);
 	return 1;
@@ -123,17 +119,15 @@ on_D_ATTACH(struct chan *c, const struct m_d_container *p, struct msg *m)
 {
 	(void)c;
 	if (!refused(m->id))
-		attach_start(m->id, owned_named(p->container));
+		attach_start(m->id, known(p->container));
 }
 
 static void
 on_D_INSPECT(struct chan *c, const struct m_d_container *p, struct msg *m)
 {
 	(void)c;
-	if (refused(m->id))
-		return;
-	owned_named(p->container);
-	container_inspect(m->id, p);
+	if (!refused(m->id))
+		container_inspect(m->id, known(p->container)->id);
 }
 
 static void
@@ -145,7 +139,7 @@ on_D_DESTROY(struct chan *c, const struct m_d_destroy *p, struct msg *m)
 	if (refused(m->id))
 		return;
 	if (p->container[0] != '\0')
-		owned_named(p->container);
+		known(p->container);
 	container_destroy(m->id, p);
 }
 
@@ -155,7 +149,7 @@ on_listed(uint64_t id, int status)
 	if (status == 200)
 		send_D_LIST_END(proxy.manager, id, &(struct m_d_none){0}, NULL, 0, -1);
 	else
-		reply_engine(id, "list", status, NULL);
+		reply_failed(id, failure("list", status, NULL), NULL);
 }
 
 static void
@@ -163,7 +157,7 @@ on_D_LIST(struct chan *c, const struct m_d_none *p, struct msg *m)
 {
 	(void)c, (void)p;
 	if (!refused(m->id))
-		list_all(1, m->id, on_listed);
+		owned_list(1, m->id, on_listed);
 }
 
 static uint64_t ping_id;
@@ -175,22 +169,23 @@ on_pinged(void *arg, int status, json_t *answer)
 	if (status == 200)
 		send_D_DONE(proxy.manager, ping_id, &(struct m_d_none){0}, NULL, 0, -1);
 	else
-		reply_engine(ping_id, "ping", status, answer);
+		reply_failed(ping_id, failure("ping", status, answer), NULL);
 	ping_id = 0;
 }
 
 static void
 on_D_PING(struct chan *c, const struct m_d_none *p, struct msg *m)
 {
+	const struct engine_call ping = {
+	    .method = "GET", .seconds = PING_SECONDS, .done = on_pinged};
+
 	(void)c, (void)p;
 	if (ping_id != 0 || m->id == 0)
 		fatalx("managerd: a second ping");
 	if (refused(m->id))
 		return;
 	ping_id = m->id;
-	engine_call(
-	    &(struct engine_call){.method = "GET", .seconds = PING_SECONDS, .done = on_pinged},
-	    "/_ping");
+	engine_call(&ping, "/_ping");
 }
 
 static void
@@ -216,17 +211,36 @@ on_settled(void)
 	child_ready(&child, parent);
 }
 
+/* "1000:1000": both from 1 to what a tar header can say. */
+static void
+user_parse(const char *text)
+{
+	char uid[32];
+	const char *wrong, *gid = strchr(text, ':');
+
+	if (gid == NULL || strspn(text, "0123456789:") != strlen(text) ||
+	    gid - text >= (int)sizeof(uid))
+		fatal_config("SANDBOX_USER: must be uid:gid");
+	strlcpy(uid, text, (size_t)(gid - text) + 1);
+	proxy.uid = (unsigned int)strtonum(uid, 1, 2097151, &wrong);
+	if (wrong == NULL)
+		proxy.gid = (unsigned int)strtonum(gid + 1, 1, 2097151, &wrong);
+	if (wrong != NULL)
+		fatal_config("SANDBOX_USER: uid and gid must be from 1 to 2097151");
+}
+
 int
 main(void)
 {
 	child_setup(&child, "dockerd-proxy", 1);
 	proxy.config = &child.config;
-	if (user_parse(child.config.str[CFG_SANDBOX_USER], &proxy.uid, &proxy.gid) != 0)
-		fatal_config("AGENT_SANDBOX_SANDBOX_USER: must be uid:gid, both numbers from 1");
+	user_parse(child.config.str[CFG_SANDBOX_USER]);
 	if ((proxy.base = event_base_new()) == NULL)
 		fatalx("event_base_new");
-	engine_init();
-	child_confine(&child, &sandbox);
+	json_object_seed(0); /* reads /dev/urandom */
+	uhttp_init(
+	    proxy.base, SOCKET_PATH, 1048576 + 8192 * (size_t)child.config.num[CFG_MAX_SANDBOXES]);
+	child_confine(&child, &confinement);
 	parent = child_run(&child, proxy.base, &parent_child_proto, NULL);
 	proxy.manager = chan_event_new(proxy.base, FD_PEER, &managerd_dockerd_proto, DOCKERD_PROXY,
 	    MANAGERD, dispatch, manager_gone, NULL);

@@ -1,9 +1,9 @@
-/* What an image may be called. Pure functions over text that comes from clients. */
-#ifndef DOCKERD_PROXY_POLICY_H
-#define DOCKERD_PROXY_POLICY_H
+/* What an image may be called. Pure functions over text that comes from clients; managerd and
+ * dockerd-proxy both ask. */
+#ifndef PROTO_IMAGE_REF_H
+#define PROTO_IMAGE_REF_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 struct image_ref {
 	char name[256]; /* with its registry, without tag and digest */
@@ -15,9 +15,5 @@ struct image_ref {
 int image_parse(const char *text, size_t len, struct image_ref *);
 /* Whether one of the comma-separated globs covers image, which image_parse() took apart as ref. */
 int image_allowed(const char *globs, const char *image, const struct image_ref *ref);
-
-/* "1000:1000": 0, or -1 when it is not uid:gid, both from 1 to 2097151 (what a tar header can say).
- */
-int user_parse(const char *text, uint32_t *uid, uint32_t *gid);
 
 #endif

@@ -1,12 +1,10 @@
 /* What an image may be called: the grammar of references, the operator's globs, and registries that
  * are hosts nearby. */
-#include "dockerd-proxy/policy.h"
+#include "proto/image_ref.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
-#include <stdlib.h>
 #include <string.h>
-#include <bsd/stdlib.h>
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -162,22 +160,4 @@ image_allowed(const char *globs, const char *image, const struct image_ref *ref)
 		p += n;
 	}
 	return 0;
-}
-
-int
-user_parse(const char *text, uint32_t *uid, uint32_t *gid)
-{
-	char buf[32];
-	const char *wrong;
-	size_t n = strcspn(text, ":");
-
-	if (n >= sizeof(buf) || text[n] != ':' || strspn(text, DIGIT ":") != strlen(text))
-		return -1;
-	memcpy(buf, text, n);
-	buf[n] = '\0';
-	*uid = (uint32_t)strtonum(buf, 1, 2097151, &wrong);
-	if (wrong != NULL)
-		return -1;
-	*gid = (uint32_t)strtonum(text + n + 1, 1, 2097151, &wrong);
-	return wrong == NULL ? 0 : -1;
 }
