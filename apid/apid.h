@@ -1,0 +1,29 @@
+/* What the parts of apid share: there is one of each in the process. */
+#ifndef APID_APID_H
+#define APID_APID_H
+
+#include "apid/browser.h"
+#include "proto/config.h"
+
+struct chan;
+struct evbuffer;
+struct event_base;
+
+#define APID_NOFILE 4096 /* descriptors: up to three for each connection, and some */
+
+struct confine;
+extern const struct confine confine_apid;
+
+struct apid {
+	struct event_base *base;
+	struct chan *managerd;
+	const struct config *config;
+	struct browser_policy browser;
+};
+
+extern struct apid apid;
+
+/* Never NULL. */
+struct evbuffer *buffer_new(void);
+
+#endif

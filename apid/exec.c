@@ -1,0 +1,227 @@
+/* POST …/exec: run a command to its end and answer with all of its output, up to a limit. */
+#include <event2/buffer.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apid/apid.h"
+#include "apid/exec.h"
+#include "apid/managerd.h"
+#include "apid/object.h"
+#include "apid/path.h"
+#include "apid/route.h"
+#include "common/log.h"
+
+struct exec {
+	struct xfer x;
+	struct evbuffer *text[2]; /* stdout, stderr: escaped already */
+	struct output output[2];
+	int64_t kept, omitted;
+};
+
+size_t
+output_add(struct output *o, struct evbuffer *out, const void *p, size_t n)
+{
+	return o->as_base64 ? out_base64(out, &o->base64, p, n) : json_escape(out, &o->utf8, p, n);
+}
+
+size_t
+output_end(struct output *o, struct evbuffer *out)
+{
+	return o->as_base64 ? out_base64_end(out, &o->base64) : json_escape_end(out, &o->utf8);
+}
+
+static int
+query_word(struct req *r, const char *name, const char *off, const char *on, int *set)
+{
+	char value[TARGET_MAX + 1];
+	size_t n;
+
+	*set = 0;
+	switch (query_get(r->query, name, value, &n)) {
+	case QUERY_NONE:
+		return 0;
+	case QUERY_GIVEN:
+		*set = strcmp(value, on) == 0;
+		if ((*set || strcmp(value, off) == 0) && strlen(value) == n)
+			return 0;
+		break;
+	default:
+		break;
+	}
+	req_error(r, 422, "%s: must be %s or %s", name, off, on);
+	return -1;
+}
+
+int
+exec_prepare(struct req *r, json_t *body, struct exec_request *e, int *as_base64)
+{
+	struct exec_limits limits = {apid.config->num[CFG_DEFAULT_EXEC_TIMEOUT_SECONDS],
+	    apid.config->num[CFG_MAX_EXEC_TIMEOUT_SECONDS]};
+	uint8_t kill_others;
+	int keep;
+
+	if (r->id == 0) {
+		object_unknown(r);
+		return -1;
+	}
+	if (query_word(r, "encoding", "utf-8", "base64", as_base64) == -1 ||
+	    query_word(r, "on_disconnect", "kill", "continue", &keep) == -1 ||
+	    req_query_bool(r, "kill_others", &kill_others) == -1)
+		return -1;
+	if (exec_request_parse(body, &limits, e, &r->refusal) == -1) {
+		req_refuse(r, &r->refusal);
+		return -1;
+	}
+	e->job.keep = (uint8_t)keep;
+	e->job.kill_others = kill_others;
+	e->job.stdin_follows = e->input != NULL && json_string_length(e->input) > 0;
+	r->leave_ends = !keep;
+	return 0;
+}
+
+void
+exec_start(struct xfer *x, struct exec_request *e, int fd)
+{
+	struct req *r = x->r;
+	struct m_exec m = {0};
+	const char *p;
+	size_t n, part;
+
+	req_ask(r, &m.ask);
+	m.sandbox = r->id;
+	m.job = e->job;
+	send_EXEC(apid.managerd, x->call, &m, NULL, 0, fd);
+	data_move(x->data, RECORD_ARGS, e->args, e->job.args_len);
+	evbuffer_free(e->args);
+	if (e->input == NULL || json_string_length(e->input) == 0)
+		return;
+	p = json_string_value(e->input);
+	for (n = json_string_length(e->input); n > 0; n -= part, p += part) {
+		part = n < RECORD_MAX ? n : RECORD_MAX;
+		data_send(x->data, RECORD_STDIN, p, part);
+	}
+	data_send(x->data, RECORD_STDIN_END, NULL, 0);
+}
+
+static const char *
+signal_name(unsigned number)
+{
+	static const char *const names[] = {"", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS",
+	    "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT",
+	    "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO",
+	    "PWR", "SYS"};
+
+	return number < sizeof(names) / sizeof(names[0]) ? names[number] : "RT";
+}
+
+void
+exec_detail(struct evbuffer *out, const struct r_exit *e)
+{
+	evbuffer_add_printf(out,
+	    ",\"oom_killed\":%s,\"usage\":{\"cpu_ms\":%lld,\"peak_memory_bytes\":",
+	    e->oom_killed ? "true" : "false", (long long)(e->cpu_us / 1000));
+	if (e->peak_memory_bytes >= 0)
+		evbuffer_add_printf(out, "%lld}", (long long)e->peak_memory_bytes);
+	else
+		evbuffer_add(out, "null}", 5);
+	if (e->signal != 0)
+		evbuffer_add_printf(out, ",\"signal\":\"%s\"", signal_name(e->signal));
+	else
+		evbuffer_add_printf(out, ",\"signal\":null");
+}
+
+static void
+keep_output(struct exec *e, int which, const uint8_t *p, size_t n)
+{
+	int64_t room = apid.config->num[CFG_MAX_EXEC_OUTPUT_BYTES] - e->kept;
+	size_t take = (int64_t)n <= room ? n : (size_t)room;
+
+	e->kept += (int64_t)take;
+	e->omitted += (int64_t)(n - take);
+	output_add(&e->output[which], e->text[which], p, take);
+}
+
+static void
+answer(struct exec *e, const struct r_exit *end)
+{
+	struct req *r = e->x.r;
+	struct evbuffer *out = buffer_new();
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		output_end(&e->output[i], e->text[i]);
+		evbuffer_add_printf(out, i == 0 ? "{\"stdout\":\"" : "\",\"stderr\":\"");
+		evbuffer_add_buffer(out, e->text[i]);
+	}
+	evbuffer_add_printf(out,
+	    "\",\"exit_code\":%d,\"timed_out\":%s,\"truncated\":%s,\"duration_ms\":%lld",
+	    end->exit_code, end->timed_out ? "true" : "false", e->omitted > 0 ? "true" : "false",
+	    (long long)(end->duration_us / 1000));
+	if (r->detail) {
+		exec_detail(out, end);
+		evbuffer_add_printf(out, ",\"omitted_bytes\":%lld", (long long)e->omitted);
+	}
+	evbuffer_add(out, "}", 1);
+	req_reply(r, 200, out);
+}
+
+static void
+on_record(struct xfer *x, uint8_t type, const uint8_t *p, size_t n)
+{
+	struct exec *e = (struct exec *)x;
+	struct r_exit end;
+
+	switch (type) {
+	case RECORD_STARTED:
+		break;
+	case RECORD_STDOUT:
+	case RECORD_STDERR:
+		keep_output(e, type == RECORD_STDERR, p, n);
+		break;
+	case RECORD_EXIT:
+		if (n == sizeof(end)) {
+			memcpy(&end, p, sizeof(end));
+			answer(e, &end);
+			break;
+		}
+		/* FALLTHROUGH */
+	default:
+		xfer_nonsense(x);
+	}
+}
+
+static void
+exec_free(struct req *r)
+{
+	struct exec *e = r->state;
+
+	xfer_close(&e->x);
+	evbuffer_free(e->text[0]);
+	evbuffer_free(e->text[1]);
+	free(e);
+	r->state = NULL;
+}
+
+void
+exec_run(struct req *r)
+{
+	static const struct xfer_ops ops = {.record = on_record};
+	struct exec_request request;
+	struct exec *e;
+	int fd, as_base64;
+
+	if (exec_prepare(r, r->json, &request, &as_base64) == -1)
+		return;
+	if ((e = calloc(1, sizeof(*e))) == NULL)
+		fatal("calloc");
+	e->text[0] = buffer_new();
+	e->text[1] = buffer_new();
+	e->output[0].as_base64 = e->output[1].as_base64 = as_base64;
+	r->state = e;
+	r->cleanup = exec_free;
+	if (xfer_open(&e->x, r, &ops, &fd) == -1) {
+		evbuffer_free(request.args);
+		return;
+	}
+	exec_start(&e->x, &request, fd);
+}

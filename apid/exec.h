@@ -1,0 +1,27 @@
+/* What exec and exec/stream share. */
+#ifndef APID_EXEC_H
+#define APID_EXEC_H
+
+#include "apid/exec_request.h"
+#include "apid/json_out.h"
+#include "apid/xfer.h"
+
+/* Text of one of the two output streams on its way into JSON. */
+struct output {
+	struct utf8 utf8;
+	struct base64 base64;
+	int as_base64;
+};
+
+size_t output_add(struct output *, struct evbuffer *, const void *p, size_t n);
+size_t output_end(struct output *, struct evbuffer *);
+
+/* Checks the request (body: its JSON) and its query. -1: it was answered. */
+int exec_prepare(struct req *, json_t *body, struct exec_request *, int *as_base64);
+/* Sends the job, its arguments and, unless the body of the request will bring it, its input. Frees
+ * e->args. */
+void exec_start(struct xfer *, struct exec_request *, int fd);
+/* The members that ?detail=true adds, each with a comma in front. */
+void exec_detail(struct evbuffer *, const struct r_exit *);
+
+#endif

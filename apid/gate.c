@@ -1,0 +1,558 @@
+/* The state machine of a connection (gate.h). What runs in callbacks of libevent only notes; the
+ * kick acts. */
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/http_struct.h>
+#include <event2/keyvalq_struct.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "apid/apid.h"
+#include "apid/gate.h"
+#include "apid/gate_listen.h"
+#include "common/log.h"
+
+static struct conn **by_fd; /* evhttp has no pointer for us */
+
+static void
+kick(struct conn *c)
+{
+	event_active(c->kick, EV_TIMEOUT, 1);
+}
+
+void
+gate_doom(struct conn *c)
+{
+	c->doomed = 1;
+	kick(c);
+}
+
+size_t
+gate_unsent(const struct conn *c)
+{
+	return evbuffer_get_length(bufferevent_get_output(c->bev));
+}
+
+/* Reads when there is room for it. */
+static void
+flow(struct conn *c)
+{
+	if (c->eof || (c->state != GATE_CLOSING && evbuffer_get_length(c->raw) > RAW_HIGH) ||
+	    (c->state == GATE_BODY && c->paused))
+		bufferevent_disable(c->bev, EV_READ);
+	else
+		bufferevent_enable(c->bev, EV_READ);
+}
+
+/* The end of the client's side, or of the connection. evcon is evhttp's argument of all callbacks.
+ */
+static void
+on_event(struct bufferevent *bev, short what, void *evcon)
+{
+	evutil_socket_t fd = bufferevent_getfd(bev);
+	struct conn *c = fd >= 0 && fd < APID_NOFILE ? by_fd[fd] : NULL;
+
+	if (c == NULL || c->bev != bev)
+		fatalx("event on an unknown connection");
+	if ((what & (BEV_EVENT_EOF | BEV_EVENT_READING)) == (BEV_EVENT_EOF | BEV_EVENT_READING) &&
+	    (c->state != GATE_BODY || c->r.started) && !(c->r.ev != NULL && c->r.leave_ends)) {
+		c->eof = 1;
+		bufferevent_disable(bev, EV_READ);
+		if (c->state == GATE_CLOSING)
+			kick(c);
+		return;
+	}
+	evhttp_connection_free(evcon);
+}
+
+static void
+take_callbacks(struct conn *c)
+{
+	bufferevent_data_cb on_read, on_write;
+	bufferevent_event_cb old;
+	void *arg;
+
+	bufferevent_getcb(c->bev, &on_read, &on_write, &old, &arg);
+	bufferevent_setcb(c->bev, on_read, on_write, on_event, arg);
+}
+
+/* Writing past evhttp: its write callback must not fire, it would end a request that it does not
+ * know. */
+static void
+write_raw(struct conn *c, const char *p, size_t n)
+{
+	bufferevent_data_cb on_read, on_write;
+	bufferevent_event_cb old;
+	void *arg;
+
+	bufferevent_getcb(c->bev, &on_read, &on_write, &old, &arg);
+	bufferevent_setcb(c->bev, NULL, NULL, on_event, arg);
+	evbuffer_add(bufferevent_get_output(c->bev), p, n);
+	bufferevent_enable(c->bev, EV_WRITE);
+}
+
+void
+gate_sent(struct conn *c)
+{
+	if (c->r.ev == NULL) /* over already */
+		return;
+	take_callbacks(c);
+	flow(c);
+}
+
+/* A head that cannot be served: the answer is ours alone, evhttp never sees it. */
+static void
+refuse_head(struct conn *c, int status, const char *why)
+{
+	char body[256], head[512];
+	int n;
+
+	gate_log_refusal(c->peer, status, why);
+	n = snprintf(body, sizeof(body), "{\"error\":{\"code\":\"%s\",\"message\":\"%s\"}}",
+	    req_status_code(status), why);
+	n = snprintf(head, sizeof(head),
+	    "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n"
+	    "X-Content-Type-Options: nosniff\r\nX-Request-Id: %s\r\nConnection: close\r\n"
+	    "Content-Length: %d\r\n\r\n",
+	    status, req_status_reason(status), req_new_id(), n);
+	c->state = GATE_CLOSING;
+	evbuffer_drain(c->raw, evbuffer_get_length(c->raw));
+	write_raw(c, head, (size_t)n);
+	evbuffer_add(bufferevent_get_output(c->bev), body, strlen(body));
+	kick(c);
+}
+
+/* All that evhttp learns of a request: which kind of answer to write. */
+static const char *
+canonical_head(const struct head *h)
+{
+	if (h->minor == 1)
+		return h->method == METHOD_HEAD ? "HEAD / HTTP/1.1\r\n\r\n"
+						: "GET / HTTP/1.1\r\n\r\n";
+	if (h->close)
+		return h->method == METHOD_HEAD ? "HEAD / HTTP/1.0\r\n\r\n"
+						: "GET / HTTP/1.0\r\n\r\n";
+	return h->method == METHOD_HEAD ? "HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+					: "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+}
+
+/* Where the head ends, 0: not yet, or the status of a refusal in *status. */
+static size_t
+find_head(struct conn *c, int *status)
+{
+	struct evbuffer_ptr at = evbuffer_search(c->raw, "\r\n\r\n", 4, NULL);
+	size_t n = evbuffer_get_length(c->raw);
+
+	*status = 0;
+	if (at.pos >= 0 && (size_t)at.pos + 4 <= HEAD_MAX)
+		return (size_t)at.pos + 4;
+	if (n < HEAD_MAX)
+		return 0;
+	at = evbuffer_search(c->raw, "\r\n", 2, NULL);
+	*status = at.pos < 0 || at.pos > HEAD_MAX ? 414 : 431;
+	return 0;
+}
+
+/* Moves at most one request on: its head is parsed, and evhttp's input gets a line that starts an
+ * answer. */
+static void
+run_head(struct conn *c)
+{
+	struct evbuffer *line;
+	const char *why, *text;
+	size_t n;
+	int status;
+
+	if ((n = find_head(c, &status)) == 0) {
+		if (status == 414)
+			refuse_head(c, 414, "the request target is longer than 8 KiB");
+		else if (status != 0)
+			refuse_head(c, 431, "the request head is larger than 16 KiB");
+		return;
+	}
+	free(c->text);
+	if ((c->text = malloc(n + 1)) == NULL || (line = evbuffer_new()) == NULL)
+		fatal("malloc");
+	evbuffer_remove(c->raw, c->text, n);
+	c->text[n] = '\0';
+	if ((status = head_parse(c->text, n, &c->r.head, &why)) != 0) {
+		evbuffer_free(line);
+		refuse_head(c, status, why);
+		return;
+	}
+	c->state = c->r.head.chunked || c->r.head.length > 0 ? GATE_BODY : GATE_WAIT;
+	c->left = c->r.head.length;
+	c->got = 0;
+	c->accepted = c->paused = 0;
+	memset(&c->chunk, 0, sizeof(c->chunk));
+	text = canonical_head(&c->r.head);
+	evbuffer_add(line, text, strlen(text));
+	c->busy = 1;
+	evbuffer_prepend_buffer(bufferevent_get_input(c->bev), line);
+	c->busy = 0;
+	evbuffer_free(line);
+}
+
+/* One step of the body in raw: *n bytes of data stand at its start. 1: go on, 0: wait, 2: it is
+ * over, -1: malformed. */
+static int
+step_body(struct conn *c, size_t *n)
+{
+	size_t have = evbuffer_get_length(c->raw), used;
+	const char *p = NULL;
+	enum chunk_step step;
+
+	*n = 0;
+	if (!c->r.head.chunked) {
+		*n = have < c->left ? have : (size_t)c->left;
+		c->left -= *n;
+		if (*n > 0)
+			return 1;
+		return c->left == 0 ? 2 : 0;
+	}
+	if (c->chunk.state != CHUNK_DATA) {
+		size_t look = have < CHUNK_LINE_MAX + 2 ? have : CHUNK_LINE_MAX + 2;
+
+		if (look == 0)
+			return 0;
+		if ((p = (const char *)evbuffer_pullup(c->raw, (ev_ssize_t)look)) == NULL)
+			fatal("evbuffer_pullup");
+		have = look;
+	}
+	step = chunk_step(&c->chunk, p, have, &used);
+	switch (step) {
+	case STEP_DATA:
+		*n = used;
+		return 1;
+	case STEP_MORE:
+		return 0;
+	case STEP_BAD:
+		return -1;
+	default:
+		evbuffer_drain(c->raw, used);
+		return step == STEP_OVER ? 2 : 1;
+	}
+}
+
+static void
+run_body(struct conn *c)
+{
+	struct req *r = &c->r;
+	size_t n;
+	int step;
+
+	while (c->state == GATE_BODY && c->accepted && !c->paused && r->on_body != NULL) {
+		if ((step = step_body(c, &n)) == 0)
+			break;
+		if (step == -1) {
+			c->r.head.close = 1;
+			c->accepted = 0;
+			req_error(r, 400, "malformed chunked body");
+			return;
+		}
+		if (step == 2) {
+			c->state = GATE_WAIT;
+			r->on_body_end(r);
+			break;
+		}
+		c->got += n;
+		if (c->got > c->max) {
+			req_error(r, 413, "%s", c->too_large);
+			return;
+		}
+		if (n > 0)
+			r->on_body(r, c->raw, n);
+	}
+	if (c->state != GATE_CLOSING)
+		flow(c);
+}
+
+int
+gate_body_skip(struct conn *c)
+{
+	size_t n, skipped = 0;
+	int step;
+
+	if (c->state != GATE_BODY)
+		return 1;
+	while ((step = step_body(c, &n)) == 1) {
+		evbuffer_drain(c->raw, n);
+		if ((skipped += n) > SKIP_MAX)
+			return 0;
+	}
+	if (step == 2)
+		c->state = GATE_WAIT;
+	return step == 2 ? 1 : step;
+}
+
+void
+gate_body_accept(struct conn *c, uint64_t max, const char *too_large)
+{
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+	c->max = max;
+	c->too_large = too_large;
+	if (!c->accepted) {
+		c->accepted = 1;
+		c->rate_since = gate_tick();
+		c->rate_got = 0;
+		if (c->r.head.expect && c->got == 0 && evbuffer_get_length(c->raw) == 0 &&
+		    c->state == GATE_BODY)
+			write_raw(c, go_on, sizeof(go_on) - 1);
+	}
+	kick(c);
+}
+
+void
+gate_body_pause(struct conn *c, int on)
+{
+	if (c->paused == on)
+		return;
+	c->paused = on != 0;
+	if (!on)
+		kick(c);
+	else
+		flow(c);
+}
+
+static void
+on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
+{
+	struct conn *c = arg;
+
+	if (c->busy || info->n_added == 0)
+		return;
+	c->busy = 1;
+	if (c->state == GATE_HEAD && evbuffer_get_length(c->raw) == 0)
+		c->since = gate_tick();
+	evbuffer_remove_buffer(in, c->raw, evbuffer_get_length(in));
+	c->busy = 0;
+	if (c->state == GATE_CLOSING)
+		evbuffer_drain(c->raw, evbuffer_get_length(c->raw));
+	else if (c->state == GATE_HEAD)
+		run_head(c);
+	else if (c->state == GATE_BODY)
+		kick(c);
+	if (c->state != GATE_CLOSING && evbuffer_get_length(c->raw) > RAW_HIGH)
+		bufferevent_disable(c->bev, EV_READ);
+}
+
+static void
+on_output(struct evbuffer *out, const struct evbuffer_cb_info *info, void *arg)
+{
+	struct conn *c = arg;
+	size_t n = evbuffer_get_length(out);
+
+	if (info->n_deleted > 0 || info->orig_size == 0)
+		c->out_since = gate_tick();
+	if (info->n_deleted == 0)
+		return;
+	if (c->r.drained != NULL && n < STREAM_LOW) {
+		c->tell_drained = 1;
+		kick(c);
+	}
+	if (n == 0 && c->state == GATE_CLOSING)
+		kick(c);
+}
+
+static void
+conn_free(struct conn *c)
+{
+	if (c->fd >= 0 && c->fd < APID_NOFILE && by_fd[c->fd] == c)
+		by_fd[c->fd] = NULL;
+	evbuffer_remove_cb(bufferevent_get_input(c->bev), on_input, c);
+	evbuffer_remove_cb(bufferevent_get_output(c->bev), on_output, c);
+	event_free(c->kick);
+	evbuffer_free(c->raw);
+	bufferevent_decref(c->bev);
+	free(c->text);
+	gate_remove(c);
+	free(c);
+}
+
+/* evhttp frees the connection: the only end of a conn. A request that it no longer holds is ours to
+ * free. */
+static void
+on_closed(struct evhttp_connection *evcon, void *arg)
+{
+	struct conn *c = arg;
+	struct evhttp_request *ev = c->r.ev;
+
+	(void)evcon;
+	if (ev != NULL) {
+		evhttp_request_set_on_complete_cb(ev, NULL, NULL);
+		c->r.ev = NULL;
+		req_over(&c->r);
+		if (evhttp_request_get_connection(ev) == NULL)
+			evhttp_request_free(ev);
+	}
+	conn_free(c);
+}
+
+/* Every byte of the answer is out. evhttp would close in a way that can lose it: the gate does that
+ * itself. */
+static void
+on_complete(struct evhttp_request *ev, void *arg)
+{
+	struct conn *c = arg;
+	int closing = c->r.head.close || c->state == GATE_BODY;
+
+	evhttp_remove_header(evhttp_request_get_output_headers(ev), "Connection");
+	evhttp_remove_header(evhttp_request_get_input_headers(ev), "Connection");
+	evhttp_add_header(evhttp_request_get_input_headers(ev), "Connection", "keep-alive");
+	c->r.ev = NULL;
+	req_over(&c->r);
+	c->state = closing ? GATE_CLOSING : GATE_HEAD;
+	c->since = gate_tick();
+	kick(c);
+}
+
+/* evhttp has read its constant line: the request begins. */
+static void
+on_request(struct evhttp_request *ev, void *arg)
+{
+	struct bufferevent *bev =
+	    evhttp_connection_get_bufferevent(evhttp_request_get_connection(ev));
+	evutil_socket_t fd = bufferevent_getfd(bev);
+	struct conn *c = fd >= 0 && fd < APID_NOFILE ? by_fd[fd] : NULL;
+	bufferevent_data_cb on_read, on_write;
+	bufferevent_event_cb old;
+	void *evcon;
+
+	(void)arg;
+	if (c == NULL || c->bev != bev || c->r.ev != NULL)
+		fatalx("request on an unknown connection");
+	c->r.conn = c;
+	c->r.ev = ev;
+	evhttp_request_set_on_complete_cb(ev, on_complete, c);
+	bufferevent_getcb(bev, &on_read, &on_write, &old, &evcon);
+	bufferevent_setcb(bev, NULL, NULL, on_event, evcon);
+	flow(c);
+	req_begin(&c->r);
+}
+
+/* After the accept: evhttp has made its own object for the connection by now, or has given up.
+ * Returns -1 then. */
+static int
+attach(struct conn *c)
+{
+	bufferevent_data_cb on_read, on_write;
+	bufferevent_event_cb old;
+	void *evcon;
+	char *address = NULL;
+	ev_uint16_t port = 0;
+
+	bufferevent_getcb(c->bev, &on_read, &on_write, &old, &evcon);
+	c->fd = bufferevent_getfd(c->bev);
+	if (evcon == NULL || c->fd < 0 || c->fd >= APID_NOFILE) {
+		conn_free(c);
+		return -1;
+	}
+	c->evcon = evcon;
+	if (evhttp_connection_get_bufferevent(c->evcon) != c->bev)
+		fatalx("evhttp mixed up its connections");
+	by_fd[c->fd] = c;
+	evhttp_connection_set_closecb(c->evcon, on_closed, c);
+	evhttp_connection_get_peer(c->evcon, &address, &port);
+	snprintf(c->peer, sizeof(c->peer), "%.45s:%u", address != NULL ? address : "?", port);
+	return 0;
+}
+
+/* The answer is written: close our side, let the client read it, then let go. */
+static void
+run_closing(struct conn *c)
+{
+	if (gate_unsent(c) > 0) {
+		bufferevent_enable(c->bev, EV_WRITE);
+		flow(c);
+		return;
+	}
+	if (!c->shut) {
+		c->shut = 1;
+		c->since = gate_tick();
+		evbuffer_drain(c->raw, evbuffer_get_length(c->raw));
+		shutdown(c->fd, SHUT_WR);
+		take_callbacks(c);
+	}
+	if (c->eof)
+		evhttp_connection_free(c->evcon);
+	else
+		flow(c);
+}
+
+static void
+run_idle(struct conn *c)
+{
+	if (c->eof)
+		bufferevent_disable(c->bev, EV_READ);
+	if (evbuffer_get_length(c->raw) > 0)
+		run_head(c);
+	if (c->state == GATE_CLOSING)
+		return;
+	if (evbuffer_get_length(bufferevent_get_input(c->bev)) > 0) {
+		bufferevent_trigger(c->bev, EV_READ, 0);
+	} else if (c->eof || gate_is_going_down()) {
+		gate_doom(c);
+	} else {
+		flow(c);
+	}
+}
+
+static void
+on_kick(evutil_socket_t fd, short what, void *arg)
+{
+	struct conn *c = arg;
+
+	(void)fd;
+	(void)what;
+	if (c->evcon == NULL && attach(c) == -1)
+		return;
+	if (c->doomed) {
+		evhttp_connection_free(c->evcon);
+		return;
+	}
+	if (c->tell_drained) {
+		c->tell_drained = 0;
+		if (c->r.ev != NULL && c->r.drained != NULL)
+			c->r.drained(&c->r);
+	}
+	if (c->state == GATE_CLOSING)
+		run_closing(c);
+	else if (c->state == GATE_HEAD)
+		run_idle(c);
+	else if (c->state == GATE_BODY && c->r.ev != NULL)
+		run_body(c);
+}
+
+struct bufferevent *
+gate_new_connection(struct event_base *base, void *arg)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	(void)arg;
+	if (c == NULL || (c->raw = evbuffer_new()) == NULL ||
+	    (c->kick = evtimer_new(base, on_kick, c)) == NULL ||
+	    (c->bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE)) == NULL)
+		fatal("new connection");
+	bufferevent_incref(c->bev);
+	c->fd = -1;
+	c->since = c->out_since = gate_tick();
+	evbuffer_add_cb(bufferevent_get_input(c->bev), on_input, c);
+	evbuffer_add_cb(bufferevent_get_output(c->bev), on_output, c);
+	gate_add(c);
+	kick(c);
+	return c->bev;
+}
+
+void
+gate_attach_http(struct evhttp *http)
+{
+	if ((by_fd = calloc(APID_NOFILE, sizeof(struct conn *))) == NULL)
+		fatal("calloc");
+	evhttp_set_bevcb(http, gate_new_connection, NULL);
+	evhttp_set_gencb(http, on_request, NULL);
+}

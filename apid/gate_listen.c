@@ -1,0 +1,229 @@
+/* Accepting, the bound on connections, and the one clock that ends those which take too long
+ * (gate.h). */
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+
+#include "apid/gate_listen.h"
+#include "common/log.h"
+
+#define HEAD_SECONDS 10        /* from the first byte of a head to its last */
+#define IDLE_SECONDS 60        /* between requests */
+#define RATE_SECONDS 30        /* in each such window a body must bring … */
+#define RATE_BYTES (64 * 1024) /* … this many bytes */
+#define STALL_SECONDS 30       /* a client that reads nothing of what waits for it */
+#define LINGER_SECONDS 2       /* after our last byte */
+#define REFUSALS_A_SECOND 5
+
+static TAILQ_HEAD(, conn) conns = TAILQ_HEAD_INITIALIZER(conns);
+static size_t nconns;
+static struct evconnlistener *listener;
+static struct event *ticker, *again;
+static uint32_t tick;
+static unsigned refusals;
+static void (*when_down)(void);
+
+uint32_t
+gate_tick(void)
+{
+	return tick;
+}
+
+size_t
+gate_connections(void)
+{
+	return nconns;
+}
+
+int
+gate_is_going_down(void)
+{
+	return when_down != NULL;
+}
+
+void
+gate_log_refusal(const char *peer, int status, const char *why)
+{
+	if (++refusals <= REFUSALS_A_SECOND)
+		log_warnx("%s: %d %s", peer, status, why);
+	else if (refusals == REFUSALS_A_SECOND + 1)
+		log_warnx("more malformed requests in this second are not logged");
+}
+
+/* Whether the client has used up its time. */
+static int
+is_late(struct conn *c)
+{
+	if (gate_unsent(c) > 0 && tick - c->out_since > STALL_SECONDS)
+		return 1;
+	switch (c->state) {
+	case GATE_HEAD:
+		if (gate_unsent(c) > 0)
+			return 0;
+		return tick - c->since >
+		       (evbuffer_get_length(c->raw) > 0 ? HEAD_SECONDS : IDLE_SECONDS);
+	case GATE_BODY:
+		if (!c->accepted || c->paused || c->r.slow_body) {
+			c->rate_since++;
+			return 0;
+		}
+		if (tick - c->rate_since < RATE_SECONDS)
+			return 0;
+		if (c->got - c->rate_got < RATE_BYTES)
+			return 1;
+		c->rate_since = tick;
+		c->rate_got = c->got;
+		return 0;
+	case GATE_CLOSING:
+		return c->shut && tick - c->since > LINGER_SECONDS;
+	default:
+		return 0;
+	}
+}
+
+static void
+on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct conn *c;
+
+	(void)fd;
+	(void)what;
+	(void)arg;
+	tick++;
+	refusals = 0;
+	TAILQ_FOREACH (c, &conns, entry) {
+		if (is_late(c))
+			gate_doom(c);
+	}
+	if (nconns == 0)
+		event_del(ticker);
+}
+
+/* All places are taken: the one that has waited longest for a request makes room. */
+static int
+make_room(void)
+{
+	struct conn *c, *oldest = NULL;
+
+	TAILQ_FOREACH (c, &conns, entry) {
+		if (c->state != GATE_HEAD || c->doomed || c->evcon == NULL)
+			continue;
+		if (oldest == NULL || tick - c->since > tick - oldest->since)
+			oldest = c;
+	}
+	if (oldest == NULL)
+		return -1;
+	gate_doom(oldest);
+	return 0;
+}
+
+static void
+rest(long ms)
+{
+	struct timeval wait = {0, ms * 1000};
+
+	evconnlistener_disable(listener);
+	event_add(again, &wait);
+}
+
+void
+gate_add(struct conn *c)
+{
+	static const struct timeval second = {1, 0};
+
+	TAILQ_INSERT_TAIL(&conns, c, entry);
+	if (nconns++ == 0)
+		event_add(ticker, &second);
+	if (nconns >= CONNS_MAX && make_room() == -1)
+		rest(200);
+}
+
+void
+gate_remove(struct conn *c)
+{
+	TAILQ_REMOVE(&conns, c, entry);
+	nconns--;
+	if (when_down != NULL && nconns == 0)
+		when_down();
+}
+
+static void
+on_again(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+	if (when_down != NULL)
+		return;
+	if (nconns >= CONNS_MAX)
+		rest(200);
+	else
+		evconnlistener_enable(listener);
+}
+
+/* EINVAL: the parent has not opened the port yet. Out of descriptors: a short rest, or accept would
+ * spin. */
+static void
+on_accept_error(struct evconnlistener *l, void *arg)
+{
+	static uint32_t last;
+	int error = errno;
+
+	(void)l;
+	(void)arg;
+	if (error != EINVAL && last != tick + 1) {
+		last = tick + 1;
+		errno = error;
+		log_warn("accept");
+	}
+	rest(error == EINVAL ? 10 : 200);
+}
+
+void
+gate_going_down(void (*done)(void))
+{
+	struct conn *c, *next;
+
+	when_down = done;
+	evconnlistener_disable(listener);
+	event_del(again);
+	if (nconns == 0) {
+		done();
+		return;
+	}
+	for (c = TAILQ_FIRST(&conns); c != NULL; c = next) {
+		next = TAILQ_NEXT(c, entry);
+		c->r.head.close = 1;
+		if (c->r.ev == NULL && gate_unsent(c) == 0)
+			gate_doom(c);
+		else if (c->r.going_down != NULL)
+			c->r.going_down(&c->r);
+		else if (c->r.ev != NULL && !c->r.started)
+			req_error_text(&c->r, 503, 1, "the server is going down", 24);
+	}
+}
+
+void
+gate_init(struct event_base *base, int fd)
+{
+	struct evhttp *http;
+
+	if ((http = evhttp_new(base)) == NULL)
+		fatalx("evhttp_new");
+	evhttp_set_allowed_methods(http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+	evhttp_set_max_headers_size(http, 256);
+	evhttp_set_max_body_size(http, 0);
+	evhttp_set_default_content_type(http, NULL);
+	gate_attach_http(http);
+	ticker = event_new(base, -1, EV_PERSIST, on_tick, NULL);
+	again = evtimer_new(base, on_again, NULL);
+	listener = evconnlistener_new(
+	    base, NULL, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+	if (evutil_make_socket_nonblocking(fd) == -1 || ticker == NULL || again == NULL ||
+	    listener == NULL || evhttp_bind_listener(http, listener) == NULL)
+		fatalx("listener");
+	evconnlistener_set_error_cb(listener, on_accept_error);
+}

@@ -1,0 +1,43 @@
+/* GET /healthz: managerd's word about the engine. */
+#include <event2/buffer.h>
+
+#include "apid/apid.h"
+#include "apid/json_out.h"
+#include "apid/managerd.h"
+#include "apid/route.h"
+
+static void
+on_health(void *arg, const struct answer *a)
+{
+	struct req *r = arg;
+	const struct m_health *h = a->payload;
+	struct evbuffer *body;
+
+	r->call = 0;
+	if (a->type == MSG_REPLY) {
+		req_pass_on(r, a);
+		return;
+	}
+	if (!h->engine_up) {
+		req_error_text(r, 502, 0, a->tail, a->tail_len);
+		return;
+	}
+	body = buffer_new();
+	evbuffer_add_printf(body,
+	    "{\"status\":\"ok\",\"backend\":\"docker\",\"version\":\"" VERSION "\","
+	    "\"confinement\":\"%s\",\"workspace_quota\":\"%s\"}",
+	    h->partial ? "partial" : "full", h->hard_quota ? "hard" : "soft");
+	req_reply(r, 200, body);
+}
+
+void
+health_get(struct req *r)
+{
+	struct m_none_am none = {0};
+
+	if ((r->call = call_new(CALL_HEALTH, on_health, r)) == 0) {
+		req_overloaded(r);
+		return;
+	}
+	send_ASK_HEALTH(apid.managerd, r->call, &none, NULL, 0, -1);
+}

@@ -1,0 +1,245 @@
+/* The JSON writer (json_out.h): escaping with UTF-8 repair, incremental. */
+#include <event2/buffer.h>
+#include <string.h>
+
+#include "apid/base64.h"
+#include "apid/json_out.h"
+
+#define REPLACEMENT "\xef\xbf\xbd"
+
+/* A buffer in front of the evbuffer, because single bytes into that are slow. */
+struct sink {
+	struct evbuffer *out;
+	size_t n;
+	size_t total;
+	char buf[4096];
+};
+
+static void
+sink_flush(struct sink *s)
+{
+	if (s->n > 0)
+		evbuffer_add(s->out, s->buf, s->n);
+	s->total += s->n;
+	s->n = 0;
+}
+
+static void
+sink_add(struct sink *s, const void *p, size_t n)
+{
+	if (s->n + n > sizeof(s->buf))
+		sink_flush(s);
+	memcpy(s->buf + s->n, p, n);
+	s->n += n;
+}
+
+static void
+add_ascii(struct sink *s, uint8_t ch)
+{
+	static const char digits[] = "0123456789abcdef";
+	char u[6] = {'\\', 'u', '0', '0', digits[ch >> 4], digits[ch & 15]};
+
+	switch (ch) {
+	case '"':
+	case '\\':
+		u[1] = (char)ch;
+		sink_add(s, u, 2);
+		return;
+	case '\n':
+		sink_add(s, "\\n", 2);
+		return;
+	case '\r':
+		sink_add(s, "\\r", 2);
+		return;
+	case '\t':
+		sink_add(s, "\\t", 2);
+		return;
+	default:
+		if (ch < 32 || ch == 127)
+			sink_add(s, u, 6);
+		else
+			sink_add(s, &ch, 1);
+	}
+}
+
+/* How long the character is that begins with this byte; 0 when none does. */
+static size_t
+sequence_length(uint8_t first)
+{
+	if (first < 0x80)
+		return 1;
+	if (first >= 0xc2 && first <= 0xdf)
+		return 2;
+	if (first >= 0xe0 && first <= 0xef)
+		return 3;
+	if (first >= 0xf0 && first <= 0xf4)
+		return 4;
+	return 0;
+}
+
+/* Whether ch may be byte number i (from 1) of the character that begins with first. */
+static int
+may_follow(uint8_t first, size_t i, uint8_t ch)
+{
+	if (i == 1) {
+		if (first == 0xe0)
+			return ch >= 0xa0 && ch <= 0xbf;
+		if (first == 0xed)
+			return ch >= 0x80 && ch <= 0x9f;
+		if (first == 0xf0)
+			return ch >= 0x90 && ch <= 0xbf;
+		if (first == 0xf4)
+			return ch >= 0x80 && ch <= 0x8f;
+	}
+	return ch >= 0x80 && ch <= 0xbf;
+}
+
+static void
+add_byte(struct sink *s, struct utf8 *u, uint8_t ch)
+{
+	if (u->n > 0) {
+		if (may_follow(u->have[0], u->n, ch)) {
+			u->have[u->n++] = ch;
+			if (u->n == sequence_length(u->have[0])) {
+				sink_add(s, u->have, u->n);
+				u->n = 0;
+			}
+			return;
+		}
+		sink_add(s, REPLACEMENT, 3);
+		u->n = 0;
+	}
+	switch (sequence_length(ch)) {
+	case 0:
+		sink_add(s, REPLACEMENT, 3);
+		break;
+	case 1:
+		add_ascii(s, ch);
+		break;
+	default:
+		u->have[0] = ch;
+		u->n = 1;
+	}
+}
+
+/* Bytes that stand for themselves. */
+static size_t
+plain_run(const uint8_t *p, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && p[i] >= 32 && p[i] < 127 && p[i] != '"' && p[i] != '\\'; i++)
+		;
+	return i;
+}
+
+size_t
+json_escape(struct evbuffer *out, struct utf8 *u, const void *data, size_t n)
+{
+	struct sink s;
+	const uint8_t *p = data;
+	size_t i = 0, run;
+
+	s.out = out;
+	s.n = s.total = 0;
+	while (i < n) {
+		run = u->n == 0 ? plain_run(p + i, n - i) : 0;
+		if (run > 64) {
+			sink_flush(&s);
+			evbuffer_add(out, p + i, run);
+			s.total += run;
+		} else if (run > 0) {
+			sink_add(&s, p + i, run);
+		}
+		i += run;
+		if (i < n)
+			add_byte(&s, u, p[i++]);
+	}
+	sink_flush(&s);
+	return s.total;
+}
+
+size_t
+json_escape_end(struct evbuffer *out, struct utf8 *u)
+{
+	if (u->n == 0)
+		return 0;
+	u->n = 0;
+	evbuffer_add(out, REPLACEMENT, 3);
+	return 3;
+}
+
+void
+out_string(struct evbuffer *out, const void *p, size_t n)
+{
+	struct utf8 u = {0};
+
+	evbuffer_add(out, "\"", 1);
+	json_escape(out, &u, p, n);
+	json_escape_end(out, &u);
+	evbuffer_add(out, "\"", 1);
+}
+
+void
+out_cstring(struct evbuffer *out, const char *text)
+{
+	out_string(out, text, strlen(text));
+}
+
+size_t
+out_base64(struct evbuffer *out, struct base64 *b, const void *data, size_t n)
+{
+	const uint8_t *p = data;
+	char buf[4096];
+	size_t total = 0, take, len;
+
+	while (n > 0 && b->n > 0 && b->n < 3) {
+		b->have[b->n++] = *p++;
+		n--;
+	}
+	if (b->n == 3) {
+		len = base64_encode(b->have, 3, buf);
+		evbuffer_add(out, buf, len);
+		total += len;
+		b->n = 0;
+	}
+	for (; n >= 3; p += take, n -= take) {
+		take = n - n % 3;
+		if (take > sizeof(buf) / 4 * 3)
+			take = sizeof(buf) / 4 * 3;
+		len = base64_encode(p, take, buf);
+		evbuffer_add(out, buf, len);
+		total += len;
+	}
+	while (n-- > 0)
+		b->have[b->n++] = *p++;
+	return total;
+}
+
+size_t
+out_base64_end(struct evbuffer *out, struct base64 *b)
+{
+	char buf[4];
+	size_t len = base64_encode(b->have, b->n, buf);
+
+	b->n = 0;
+	if (len > 0)
+		evbuffer_add(out, buf, len);
+	return len;
+}
+
+void
+out_nano(struct evbuffer *out, int64_t v)
+{
+	char digits[16];
+	int n = 9;
+
+	if (v < 0)
+		v = 0;
+	evbuffer_add_printf(out, "%lld.", (long long)(v / 1000000000));
+	for (int64_t rest = v % 1000000000, i = 8; i >= 0; i--, rest /= 10)
+		digits[i] = (char)('0' + rest % 10);
+	while (n > 1 && digits[n - 1] == '0')
+		n--;
+	evbuffer_add(out, digits, (size_t)n);
+}

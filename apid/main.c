@@ -1,0 +1,103 @@
+/* apid: HTTP/1.1 in, typed requests to managerd out. It holds no key, no file, and cannot connect
+ * to anything. */
+#include <event2/event.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <bsd/stdlib.h>
+
+#include "apid/apid.h"
+#include "apid/auth.h"
+#include "apid/gate.h"
+#include "apid/managerd.h"
+#include "common/child.h"
+#include "common/log.h"
+#include "proto/parent.h"
+
+struct apid apid;
+
+static void
+on_libevent_log(int severity, const char *text)
+{
+	static uint64_t lines;
+
+	if (severity >= EVENT_LOG_WARN && lines++ < 100)
+		log_warnx("libevent: %s", text);
+}
+
+static void
+on_libevent_fatal(int status)
+{
+	fatalx("libevent: fatal error %d", status);
+}
+
+static void
+end(void)
+{
+	event_base_loopbreak(apid.base);
+}
+
+static void
+end_late(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+	end();
+}
+
+/* Streams get their last line, waiting requests a 503; then we leave, after two seconds in any
+ * case. */
+static void
+on_term(evutil_socket_t fd, short what, void *arg)
+{
+	static const struct timeval patience = {1, 800000};
+	static int going;
+
+	(void)fd;
+	(void)what;
+	(void)arg;
+	if (going++)
+		return;
+	if (event_base_once(apid.base, -1, EV_TIMEOUT, end_late, NULL, &patience) == -1)
+		fatalx("event_base_once");
+	gate_going_down(end);
+}
+
+/* Libraries open files when they are first used: later there are none. */
+static void
+warm_up(void)
+{
+	uint8_t digest[32];
+
+	sha256("", 0, digest);
+	json_object_seed(arc4random() | 1);
+	event_set_log_callback(on_libevent_log);
+	event_set_fatal_callback(on_libevent_fatal);
+}
+
+int
+main(void)
+{
+	static struct child child;
+	struct event *term, *interrupt;
+
+	child_setup(&child, "apid", 2);
+	warm_up();
+	if ((apid.base = event_base_new()) == NULL)
+		fatalx("event_base_new");
+	apid.config = &child.config;
+	apid.browser.hosts = child.config.str[CFG_ALLOWED_HOSTS];
+	apid.browser.loopback = browser_is_loopback(child.config.str[CFG_HOST]);
+	if ((term = evsignal_new(apid.base, SIGTERM, on_term, NULL)) == NULL ||
+	    (interrupt = evsignal_new(apid.base, SIGINT, on_term, NULL)) == NULL ||
+	    evsignal_add(term, NULL) == -1 || evsignal_add(interrupt, NULL) == -1)
+		fatalx("evsignal");
+	gate_init(apid.base, FD_SECOND);
+	child_confine(&child, &confine_apid);
+	managerd_init(apid.base, FD_PEER);
+	child_ready(&child, child_run(&child, apid.base, &parent_child_proto, NULL));
+	event_base_dispatch(apid.base);
+	return 0;
+}

@@ -1,0 +1,343 @@
+/* Answering a request (req.h): headers that every answer has, the error shape, bodies, streams. */
+#include <event2/buffer.h>
+#include <event2/http.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apid/apid.h"
+#include "apid/gate.h"
+#include "apid/gate_listen.h"
+#include "apid/json_out.h"
+#include "apid/managerd.h"
+#include "apid/path.h"
+#include "apid/route.h"
+#include "common/ids.h"
+#include "common/log.h"
+
+static const struct status {
+	int status;
+	const char *reason;
+	const char *code;
+} statuses[] = {
+    {200, "OK", ""},
+    {201, "Created", ""},
+    {204, "No Content", ""},
+    {206, "Partial Content", ""},
+    {400, "Bad Request", "invalid_request"},
+    {401, "Unauthorized", "unauthorized"},
+    {403, "Forbidden", "forbidden"},
+    {404, "Not Found", "not_found"},
+    {405, "Method Not Allowed", "method_not_allowed"},
+    {409, "Conflict", "conflict"},
+    {410, "Gone", "gone"},
+    {413, "Content Too Large", "payload_too_large"},
+    {414, "URI Too Long", "uri_too_long"},
+    {415, "Unsupported Media Type", "unsupported_media_type"},
+    {416, "Range Not Satisfiable", "range_not_satisfiable"},
+    {417, "Expectation Failed", "expectation_failed"},
+    {422, "Unprocessable Content", "validation_error"},
+    {429, "Too Many Requests", "limit_exceeded"},
+    {431, "Request Header Fields Too Large", "headers_too_large"},
+    {500, "Internal Server Error", "internal_error"},
+    {501, "Not Implemented", "not_implemented"},
+    {502, "Bad Gateway", "backend_error"},
+    {503, "Service Unavailable", "unavailable"},
+    {505, "HTTP Version Not Supported", "http_version_not_supported"},
+    {507, "Insufficient Storage", "insufficient_storage"},
+};
+
+static const struct status *
+find_status(int status)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+		if (statuses[i].status == status)
+			return &statuses[i];
+	}
+	return NULL;
+}
+
+const char *
+req_status_code(int status)
+{
+	const struct status *s = find_status(status);
+
+	return s != NULL ? s->code : "internal_error";
+}
+
+const char *
+req_status_reason(int status)
+{
+	const struct status *s = find_status(status);
+
+	return s != NULL ? s->reason : "Error";
+}
+
+const char *
+req_new_id(void)
+{
+	static char text[ID_TEXT_MAX];
+
+	return id_text(text, "req_", id_new());
+}
+
+void
+req_ask(const struct req *r, struct m_ask *ask)
+{
+	memset(ask, 0, sizeof(*ask));
+	if (r->has_key)
+		memcpy(ask->key, r->key, sizeof(ask->key));
+	ask->has_key = r->has_key;
+	ask->detail = r->detail;
+	snprintf(ask->peer, sizeof(ask->peer), "%.55s", r->conn->peer);
+	snprintf(ask->request_id, sizeof(ask->request_id), "%s", r->request_id);
+}
+
+void
+req_header(struct req *r, const char *name, const char *value)
+{
+	if (evhttp_add_header(evhttp_request_get_output_headers(r->ev), name, value) != 0)
+		log_warnx("header %s not sent", name);
+}
+
+/* The handler's part is over: whatever it held is given back. */
+static void
+cleanup(struct req *r)
+{
+	void (*run)(struct req *) = r->cleanup;
+
+	r->cleanup = NULL;
+	r->drained = r->going_down = NULL;
+	if (run != NULL)
+		run(r);
+	if (r->call != 0)
+		call_forget(r->call);
+	r->call = 0;
+	json_decref(r->json);
+	r->json = NULL;
+	if (r->body != NULL)
+		evbuffer_free(r->body);
+	r->body = NULL;
+}
+
+void
+req_over(struct req *r)
+{
+	struct conn *conn = r->conn;
+
+	cleanup(r);
+	memset(r, 0, sizeof(*r));
+	r->conn = conn;
+}
+
+static void
+common_headers(struct req *r)
+{
+	req_header(r, "X-Request-Id", r->request_id);
+	req_header(r, "Cache-Control", "no-store");
+	req_header(r, "X-Content-Type-Options", "nosniff");
+	if (r->head.close)
+		req_header(r, "Connection", "close");
+}
+
+static void
+error_body(struct evbuffer *body, int status, const char *text, size_t n)
+{
+	evbuffer_add_printf(
+	    body, "{\"error\":{\"code\":\"%s\",\"message\":", req_status_code(status));
+	out_string(body, text, n);
+	evbuffer_add(body, "}}", 2);
+}
+
+struct evbuffer *
+buffer_new(void)
+{
+	struct evbuffer *b = evbuffer_new();
+
+	if (b == NULL)
+		fatal("evbuffer_new");
+	return b;
+}
+
+static void
+send_whole(struct req *r, int status, struct evbuffer *body)
+{
+	struct conn *c = r->conn;
+	char length[32];
+
+	common_headers(r);
+	if (status != 204) {
+		if (evhttp_find_header(evhttp_request_get_output_headers(r->ev), "Content-Type") ==
+		    NULL)
+			req_header(r, "Content-Type", "application/json");
+		snprintf(length, sizeof(length), "%zu", evbuffer_get_length(body));
+		req_header(r, "Content-Length", length);
+	}
+	if (r->head.method == METHOD_HEAD)
+		evbuffer_drain(body, evbuffer_get_length(body));
+	log_debug("%s: %s %.*s %d", c->peer, r->request_id, (int)r->path.n, r->path.p, status);
+	r->started = 1;
+	r->leave_ends = 0;
+	cleanup(r);
+	evhttp_send_reply(r->ev, status, req_status_reason(status), body);
+	gate_sent(c);
+}
+
+void
+req_reply(struct req *r, int status, struct evbuffer *body)
+{
+	static const char malformed[] = "malformed chunked body";
+	struct evbuffer *out = body != NULL ? body : buffer_new();
+	int skipped;
+
+	if (r->ev == NULL || r->started)
+		fatalx("a request was answered twice");
+	if (r->head.expect && !r->conn->accepted && r->conn->state == GATE_BODY)
+		skipped = 0;
+	else
+		skipped = gate_body_skip(r->conn);
+	if (skipped != 1)
+		r->head.close = 1;
+	if (skipped == -1 && status != 400) {
+		status = 400;
+		evbuffer_drain(out, evbuffer_get_length(out));
+		error_body(out, 400, malformed, sizeof(malformed) - 1);
+	}
+	r->on_body = NULL;
+	send_whole(r, status, out);
+	evbuffer_free(out);
+}
+
+static void
+send_error(struct req *r, int status, uint32_t retry_after, const char *text, size_t n)
+{
+	struct evbuffer *body = buffer_new();
+	char seconds[16];
+
+	if (find_status(status) == NULL || status < 400)
+		status = 500;
+	if (status == 401)
+		req_header(r, "WWW-Authenticate", "Bearer");
+	if (retry_after == 0 && (status == 429 || status == 503))
+		retry_after = 1;
+	if (retry_after > 0) {
+		snprintf(seconds, sizeof(seconds), "%u", retry_after);
+		req_header(r, "Retry-After", seconds);
+	}
+	error_body(body, status, text, n);
+	req_reply(r, status, body);
+}
+
+static void
+refuse_now(struct req *r)
+{
+	send_error(r, r->refusal.status, 0, r->refusal.text, strlen(r->refusal.text));
+}
+
+void
+req_error_text(struct req *r, int status, uint32_t retry_after, const char *text, size_t n)
+{
+	if (r->started) {
+		req_stream_abort(r);
+		return;
+	}
+	if (r->route != NULL && r->route->needs_key && !r->authed && status != 503) {
+		/* A stranger learns nothing of what is wrong. */
+		r->refusal.status = status;
+		snprintf(r->refusal.text, sizeof(r->refusal.text), "%.*s", (int)n, text);
+		req_authenticate(r, refuse_now);
+		return;
+	}
+	send_error(r, status, retry_after, text, n);
+}
+
+void
+req_error(struct req *r, int status, const char *fmt, ...)
+{
+	char text[TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	req_error_text(r, status, 0, text, strlen(text));
+}
+
+void
+req_refuse(struct req *r, const struct refusal *why)
+{
+	req_error_text(r, why->status, 0, why->text, strlen(why->text));
+}
+
+void
+req_pass_on(struct req *r, const struct answer *a)
+{
+	const struct m_reply *reply = a->payload;
+
+	r->authed = 1;
+	req_error_text(r, (int)reply->status, reply->retry_after, a->tail, a->tail_len);
+}
+
+void
+req_overloaded(struct req *r)
+{
+	req_error_text(r, 503, 1, "the server is overloaded, try again", 35);
+}
+
+void
+req_stream_start(struct req *r, int status, const char *type, int64_t length)
+{
+	char text[32];
+
+	common_headers(r);
+	req_header(r, "Content-Type", type);
+	if (length >= 0) {
+		snprintf(text, sizeof(text), "%lld", (long long)length);
+		req_header(r, "Content-Length", text);
+	}
+	r->started = 1;
+	evhttp_send_reply_start(r->ev, status, req_status_reason(status));
+	gate_sent(r->conn);
+}
+
+void
+req_stream_write(struct req *r, struct evbuffer *data)
+{
+	if (r->head.method == METHOD_HEAD) {
+		evbuffer_drain(data, evbuffer_get_length(data));
+		return;
+	}
+	evhttp_send_reply_chunk(r->ev, data);
+	gate_sent(r->conn);
+}
+
+size_t
+req_stream_unsent(const struct req *r)
+{
+	return gate_unsent(r->conn);
+}
+
+void
+req_stream_end(struct req *r)
+{
+	struct conn *c = r->conn;
+
+	r->leave_ends = 0;
+	cleanup(r);
+	if (c->state == GATE_BODY && gate_body_skip(c) != 1)
+		r->head.close = 1;
+	r->on_body = NULL;
+	evhttp_send_reply_end(r->ev);
+	gate_sent(c);
+}
+
+void
+req_stream_abort(struct req *r)
+{
+	cleanup(r);
+	r->on_body = NULL;
+	gate_doom(r->conn);
+}

@@ -1,0 +1,205 @@
+/* The start of a request (req.h): its id, its key, its body. */
+#include <event2/buffer.h>
+#include <event2/http.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apid/apid.h"
+#include "apid/auth.h"
+#include "apid/browser.h"
+#include "apid/gate.h"
+#include "apid/gate_listen.h"
+#include "apid/managerd.h"
+#include "apid/path.h"
+#include "apid/route.h"
+#include "common/log.h"
+
+/* A client's own id is kept if it can do no harm in a log. */
+static void
+choose_id(struct req *r)
+{
+	struct slice s = r->head.field[FIELD_REQUEST_ID];
+	size_t i;
+
+	for (i = 0; i < s.n; i++) {
+		char ch = s.p[i];
+
+		if (!((ch >= '0' && ch <= '9') || (ch >= 'A' && ch <= 'Z') ||
+			(ch >= 'a' && ch <= 'z') || ch == '.' || ch == '_' || ch == '-'))
+			break;
+	}
+	if (s.n > 0 && s.n <= REQUEST_ID_MAX && i == s.n)
+		snprintf(r->request_id, sizeof(r->request_id), "%.*s", (int)s.n, s.p);
+	else
+		snprintf(r->request_id, sizeof(r->request_id), "%s", req_new_id());
+}
+
+int
+req_has_body(const struct req *r)
+{
+	return r->head.chunked || r->head.length > 0;
+}
+
+void
+req_begin(struct req *r)
+{
+	const char *why;
+
+	target_split(r->head.target, &r->path, &r->query);
+	choose_id(r);
+	if (gate_is_going_down()) {
+		r->head.close = 1;
+		req_error_text(r, 503, 1, "the server is going down", 24);
+		return;
+	}
+	if ((why = browser_check(&r->head, &apid.browser)) != NULL) {
+		req_error(r, 403, "%s", why);
+		return;
+	}
+	r->has_key = (uint8_t)auth_key(&r->head, r->key);
+	route_request(r);
+}
+
+static void
+on_auth(void *arg, const struct answer *a)
+{
+	struct req *r = arg;
+	const struct m_reply *reply = a->payload;
+	void (*then)(struct req *) = r->then;
+
+	r->call = 0;
+	if (reply->status != 200 && reply->status != 204) {
+		req_pass_on(r, a);
+		return;
+	}
+	r->authed = 1;
+	then(r);
+}
+
+void
+req_authenticate(struct req *r, void (*then)(struct req *))
+{
+	struct m_auth auth = {0};
+
+	if (r->authed) {
+		then(r);
+		return;
+	}
+	r->then = then;
+	if (r->call != 0)
+		call_forget(r->call);
+	if ((r->call = call_new(CALL_REPLY, on_auth, r)) == 0) {
+		req_overloaded(r);
+		return;
+	}
+	req_ask(r, &auth.ask);
+	send_AUTH(apid.managerd, r->call, &auth, NULL, 0, -1);
+}
+
+static void
+collect(struct req *r, struct evbuffer *src, size_t n)
+{
+	evbuffer_remove_buffer(src, r->body, n);
+}
+
+static void
+parse_body(struct req *r)
+{
+	size_t n = evbuffer_get_length(r->body);
+	const char *p = n > 0 ? (const char *)evbuffer_pullup(r->body, -1) : "";
+
+	if (json_parse(p, n, &r->json, &r->refusal) == -1)
+		req_refuse(r, &r->refusal);
+	else
+		r->then_json(r);
+}
+
+static int
+is_json_type(struct slice type)
+{
+	const char *end = memchr(type.p, ';', type.n);
+
+	if (end != NULL)
+		type.n = (size_t)(end - type.p);
+	while (type.n > 0 && (type.p[type.n - 1] == ' ' || type.p[type.n - 1] == '\t'))
+		type.n--;
+	return slice_is(type, "application/json");
+}
+
+/* The key is good (or there is no body to wait for). */
+static void
+start_json(struct req *r)
+{
+	struct slice type = r->head.field[FIELD_CONTENT_TYPE];
+
+	if (type.p != NULL && type.n > 0 && !is_json_type(type)) {
+		req_error(r, 415, "the Content-Type of a JSON body is application/json");
+		return;
+	}
+	r->body = buffer_new();
+	if (!req_has_body(r)) {
+		parse_body(r);
+		return;
+	}
+	r->on_body = collect;
+	r->on_body_end = parse_body;
+	req_body(r, JSON_BODY_MAX, "the JSON body is larger than 1 MiB");
+}
+
+void
+req_json(struct req *r, int optional, void (*then)(struct req *))
+{
+	r->then_json = then;
+	if (req_has_body(r))
+		req_authenticate(r, start_json);
+	else if (optional)
+		then(r);
+	else
+		start_json(r);
+}
+
+void
+req_body(struct req *r, uint64_t max, const char *too_large)
+{
+	if (!r->head.chunked && r->head.length > max)
+		req_error(r, 413, "%s", too_large);
+	else
+		gate_body_accept(r->conn, max, too_large);
+}
+
+void
+req_body_pause(struct req *r, int on)
+{
+	gate_body_pause(r->conn, on);
+}
+
+uint64_t
+req_body_bytes(const struct req *r)
+{
+	return r->conn->got;
+}
+
+int
+req_query_bool(struct req *r, const char *name, uint8_t *out)
+{
+	char value[TARGET_MAX + 1];
+	struct slice text = {value, 0};
+
+	*out = 0;
+	switch (query_get(r->query, name, value, &text.n)) {
+	case QUERY_NONE:
+		return 0;
+	case QUERY_GIVEN:
+		if (slice_is(text, "true") || slice_is(text, "1")) {
+			*out = 1;
+			return 0;
+		}
+		if (slice_is(text, "false") || slice_is(text, "0"))
+			return 0;
+		break;
+	default:
+		break;
+	}
+	req_error(r, 422, "%s: must be true or false", name);
+	return -1;
+}

@@ -1,0 +1,254 @@
+/* The routes of sandboxes: create, list, get, delete, renew. */
+#include <event2/buffer.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "apid/apid.h"
+#include "apid/data.h"
+#include "apid/env.h"
+#include "apid/managerd.h"
+#include "apid/object.h"
+#include "apid/path.h"
+#include "apid/route.h"
+
+enum {
+	F_IMAGE,
+	F_CPUS,
+	F_MEMORY,
+	F_PIDS,
+	F_NETWORK,
+	F_READ_ONLY,
+	F_TIMEOUT,
+	F_ENV,
+	F_LABELS,
+	F_EGRESS
+};
+
+static const struct field create_fields[] = {
+    [F_IMAGE] = {"image", FIELD_STRING, 0},
+    [F_CPUS] = {"cpus", FIELD_NUMBER, 0},
+    [F_MEMORY] = {"memory_mb", FIELD_INTEGER, 16},
+    [F_PIDS] = {"pids_limit", FIELD_INTEGER, 8},
+    [F_NETWORK] = {"network", FIELD_BOOL, 0},
+    [F_READ_ONLY] = {"read_only_rootfs", FIELD_BOOL, 0},
+    [F_TIMEOUT] = {"timeout_seconds", FIELD_INTEGER, 1},
+    [F_ENV] = {"env", FIELD_STRINGS, 0},
+    [F_LABELS] = {"labels", FIELD_STRINGS, 0},
+    [F_EGRESS] = {"egress_allowlist", FIELD_ANY, 0},
+};
+#define CREATE_FIELDS (sizeof(create_fields) / sizeof(create_fields[0]))
+
+static uint8_t
+tristate(const json_t *v)
+{
+	if (v == NULL)
+		return NOT_GIVEN;
+	return json_is_true(v) ? 1 : 0;
+}
+
+static int
+check_image(const json_t *v, struct refusal *why)
+{
+	if (v == NULL)
+		return 0;
+	if (string_has_nul(v))
+		return refuse(why, 400, "image: contains a NUL byte");
+	if (json_string_length(v) == 0)
+		return refuse(why, 400, "image: must not be empty");
+	if (json_string_length(v) > IMAGE_MAX)
+		return refuse(why, 400, "image: longer than %d bytes", IMAGE_MAX);
+	return 0;
+}
+
+static int
+check_egress(const json_t *v, struct refusal *why)
+{
+	if (v == NULL || (json_is_array(v) && json_array_size(v) == 0))
+		return 0;
+	if (!json_is_array(v))
+		return refuse(why, 422, "egress_allowlist: must be an array");
+	return refuse(why, 400, "egress_allowlist: not available on this server");
+}
+
+/* Checks the body and fills in what does not travel on the data socket. */
+static int
+read_create(json_t *body, struct m_create *m, json_t **v, struct refusal *why)
+{
+	size_t bytes;
+
+	if (json_fields(body, create_fields, CREATE_FIELDS, v, why) == -1 ||
+	    check_image(v[F_IMAGE], why) == -1 || env_check(v[F_ENV], &bytes, why) == -1 ||
+	    labels_check(v[F_LABELS], why) == -1 || check_egress(v[F_EGRESS], why) == -1)
+		return -1;
+	if (v[F_CPUS] != NULL && (m->nano_cpus = json_scaled(v[F_CPUS], 1e9)) == -1)
+		return refuse(why, 422, "cpus: must be a number > 0");
+	m->memory_mb = json_int(v[F_MEMORY], 0);
+	m->pids_limit = json_int(v[F_PIDS], 0);
+	m->ttl_s = json_int(v[F_TIMEOUT], 0);
+	m->network = tristate(v[F_NETWORK]);
+	m->read_only = tristate(v[F_READ_ONLY]);
+	return 0;
+}
+
+/* env and labels as records; returns the end for managerd, or -1 when they do not fit, which a bug
+ * would be. */
+static int
+write_create_data(json_t *env, json_t *labels)
+{
+	struct r_done done = {0};
+	struct evbuffer *out = buffer_new();
+	const char *name;
+	json_t *v;
+	int fd;
+
+	json_object_foreach (env, name, v) {
+		data_record_header(out, RECORD_ENV, strlen(name) + 1 + json_string_length(v));
+		evbuffer_add(out, name, strlen(name));
+		evbuffer_add(out, "=", 1);
+		evbuffer_add(out, json_string_value(v), json_string_length(v));
+	}
+	json_object_foreach (labels, name, v) {
+		data_record_header(out, RECORD_LABEL, strlen(name) + 1 + json_string_length(v));
+		evbuffer_add(out, name, strlen(name) + 1);
+		evbuffer_add(out, json_string_value(v), json_string_length(v));
+	}
+	data_record_header(out, RECORD_DONE, sizeof(done));
+	evbuffer_add(out, &done, sizeof(done));
+	fd = data_prewritten(out);
+	evbuffer_free(out);
+	return fd;
+}
+
+void
+sandbox_create(struct req *r)
+{
+	struct m_create m = {0};
+	json_t *v[CREATE_FIELDS];
+	const char *image = NULL;
+	size_t image_len = 0;
+	int fd;
+
+	if (read_create(r->json, &m, v, &r->refusal) == -1) {
+		req_refuse(r, &r->refusal);
+		return;
+	}
+	if (object_idempotency(r, &m) == -1)
+		return;
+	if ((r->call = call_new(CALL_SANDBOX, object_answer_created, r)) == 0 ||
+	    (fd = write_create_data(v[F_ENV], v[F_LABELS])) == -1) {
+		req_overloaded(r);
+		return;
+	}
+	if (v[F_IMAGE] != NULL) {
+		image = json_string_value(v[F_IMAGE]);
+		image_len = json_string_length(v[F_IMAGE]);
+	}
+	req_ask(r, &m.ask);
+	send_CREATE(apid.managerd, r->call, &m, image, image_len, fd);
+}
+
+static void
+send_list(struct list *l, uint32_t max)
+{
+	(void)max;
+	send_LIST(apid.managerd, l->call, &l->ask, l->label, l->label_len, -1);
+}
+
+/* ?label=name=value */
+static int
+read_label(struct req *r, struct list *l)
+{
+	char value[TARGET_MAX + 1], *eq;
+	size_t n;
+
+	switch (query_get(r->query, "label", value, &n)) {
+	case QUERY_NONE:
+		return 0;
+	case QUERY_GIVEN:
+		if ((eq = strchr(value, '=')) == NULL || strlen(value) != n || eq == value ||
+		    eq - value > LABEL_NAME_MAX || n - (size_t)(eq + 1 - value) > LABEL_VALUE_MAX)
+			break;
+		*eq = '\0';
+		memcpy(l->label, value, n);
+		l->label_len = n;
+		return 0;
+	default:
+		break;
+	}
+	req_error(r, 400, "label: must be name=value");
+	return -1;
+}
+
+void
+sandbox_list(struct req *r)
+{
+	struct list *l = list_new(r, "sandboxes", CALL_SANDBOXES, send_list);
+
+	if (l != NULL && read_label(r, l) == 0)
+		list_next(l);
+}
+
+/* The message that is only an id. Returns -1 when the request was answered already. */
+static int
+ask_id(struct req *r, enum call_kind kind, call_cb cb, struct m_id *m)
+{
+	memset(m, 0, sizeof(*m));
+	if (r->id == 0) {
+		object_unknown(r);
+		return -1;
+	}
+	if ((r->call = call_new(kind, cb, r)) == 0) {
+		req_overloaded(r);
+		return -1;
+	}
+	req_ask(r, &m->ask);
+	m->id = r->id;
+	return 0;
+}
+
+void
+sandbox_get(struct req *r)
+{
+	struct m_id m;
+
+	if (ask_id(r, CALL_SANDBOX, object_answer_ok, &m) == 0)
+		send_GET(apid.managerd, r->call, &m, NULL, 0, -1);
+}
+
+void
+sandbox_delete(struct req *r)
+{
+	struct m_id m;
+
+	if (ask_id(r, CALL_REPLY, object_answer_none, &m) == 0)
+		send_DESTROY(apid.managerd, r->call, &m, NULL, 0, -1);
+}
+
+void
+sandbox_timeout(struct req *r)
+{
+	static const struct field fields[] = {{"timeout_seconds", FIELD_INTEGER, 1}};
+	struct m_timeout m = {0};
+	json_t *v;
+
+	if (r->id == 0) {
+		object_unknown(r);
+		return;
+	}
+	if (json_fields(r->json, fields, 1, &v, &r->refusal) == -1) {
+		req_refuse(r, &r->refusal);
+		return;
+	}
+	if (v == NULL) {
+		req_error(r, 422, "timeout_seconds: must be given");
+		return;
+	}
+	if ((r->call = call_new(CALL_SANDBOX, object_answer_ok, r)) == 0) {
+		req_overloaded(r);
+		return;
+	}
+	req_ask(r, &m.ask);
+	m.sandbox = r->id;
+	m.ttl_s = json_int(v, 0);
+	send_SET_TIMEOUT(apid.managerd, r->call, &m, NULL, 0, -1);
+}
