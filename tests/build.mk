@@ -28,6 +28,26 @@ endef
 $(foreach t,$(UNIT_NAMES),$(eval $(call unit_test,$(t),$(call test_link,tests/unit/$(t).c))))
 $(foreach t,$(FUZZ_NAMES),$(eval $(call fuzz_target,$(t),$(call test_link,tests/fuzz/$(t).c))))
 
+# The programs once more, with a PID 1 in the containers that breaks the guest protocol.
+HOSTILE := $(BUILD)/tests/hostile
+$(HOSTILE)/init: tests/e2e/guest/hostile_init.c common/frame.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu17 -D_GNU_SOURCE -I. $(WARN) -O2 -static -o $@ $^
+$(HOSTILE)/obj/gen/init_sha256.h: $(HOSTILE)/init
+	@mkdir -p $(@D)
+	echo "#define INIT_SHA256 \"$$(sha256sum < $< | cut -c1-64)\"" > $@
+$(HOSTILE)/obj/embed.o: dockerd-proxy/embed.c $(HOSTILE)/init $(HOSTILE)/obj/gen/init_sha256.h $(BUILD)/gen/seccomp.json
+	$(CC) -I$(HOSTILE)/obj/gen $(ALL_CFLAGS) -DINIT_PATH='"$(HOSTILE)/init"' \
+		-DSECCOMP_PATH='"$(BUILD)/gen/seccomp.json"' -c -o $@ $<
+$(HOSTILE)/dockerd-proxy: $(HOSTILE)/obj/embed.o $(filter-out %/embed.o,$(DOCKERD_PROXY_OBJS)) $(COMMON_EVENT)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -levent_core -ljansson -lcurl -lbsd
+HOSTILE_COPIES := $(addprefix $(HOSTILE)/,agent-sandbox agent-sandboxd apid managerd sessiond)
+$(HOSTILE_COPIES): $(HOSTILE)/%: $(BUILD)/%
+	@mkdir -p $(@D)
+	cp $< $@
+.PHONY: hostile
+hostile: $(HOSTILE)/dockerd-proxy $(HOSTILE_COPIES)
+
 # A test's main file has functions that only a runner calls.
 $(BUILD)/obj/tests/%.o: ALL_CFLAGS += -Wno-missing-prototypes
 

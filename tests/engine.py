@@ -209,7 +209,7 @@ class Engine:
         if status != 200 or b'"error"' in got:
             raise EngineError(f"import of {ref}: {status} {got[-300:]!r}")
 
-    def load_images(self, tar=IMAGES / "python.tar"):
+    def load_images(self, tar=IMAGES / "debian-python-bookworm.tar"):
         """The image that the server takes by default, from Debian packages."""
         self.import_tar(tar, DEFAULT_IMAGE, 'CMD ["python3"]')
 

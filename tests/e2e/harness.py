@@ -279,8 +279,8 @@ def free_port():
 class Server:
     """A server on a free port with a data directory of its own."""
 
-    def __init__(self, engine, socket_path=None, **settings):
-        self.engine = engine
+    def __init__(self, engine, socket_path=None, programs=BUILD, **settings):
+        self.engine, self.programs = engine, programs
         self.dir = Path(tempfile.mkdtemp(prefix="as-e2e-"))
         self.dir.chmod(0o755)
         self.data, self.log = self.dir / "data", self.dir / "log"
@@ -299,7 +299,7 @@ class Server:
     def launch(self, *arguments):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [BUILD / "agent-sandbox", "serve", *arguments], env=self.environment(), cwd=self.dir,
+                [self.programs / "agent-sandbox", "serve", *arguments], env=self.environment(), cwd=self.dir,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         return self
