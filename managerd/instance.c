@@ -13,6 +13,7 @@
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/instance.h"
+#include "managerd/load.h"
 #include "managerd/manager.h"
 #include "managerd/store.h"
 #include "proto/parent.h"
@@ -126,8 +127,12 @@ instance_open(int rule)
 			fatal_config("instance.json in the data directory is damaged");
 		free(text);
 		known = 1;
-	} else if (errno != ENOENT)
+	} else if (errno != ENOENT) {
 		fatal_config("instance.json in the data directory: %s", strerror(errno));
+	} else if (rule != INSTANCE_NEW && load_count() > 0)
+		fatal_config("instance.json is missing from a data directory with sandboxes; put "
+			     "it back, or give them "
+			     "up with --new-instance");
 	if (known && rule == INSTANCE_CHECK) {
 		if (strcmp(in.machine, machine) != 0 || in.inode != store_inode())
 			fatal_config("the data directory was copied or moved from elsewhere; start "
@@ -137,7 +142,7 @@ instance_open(int rule)
 	} else if (known && rule == INSTANCE_ADOPT) {
 		instance_write(&in);
 	} else {
-		renewed = known;
+		renewed = known || load_count() > 0;
 		uuid_make(in.uuid, sizeof(in.uuid));
 		instance_write(&in);
 	}

@@ -141,7 +141,8 @@ send_snapshot(uint64_t id, const struct snap *snap)
 void
 request_sandbox(struct request *rq, const struct box *box)
 {
-	request_target(rq, "sb_", box->id);
+	if (rq->action != NULL)
+		request_target(rq, "sb_", box->id);
 	request_ended(rq, 200, NULL);
 	if (rq->id != 0)
 		send_sandbox(rq->id, box);

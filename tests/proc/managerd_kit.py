@@ -10,6 +10,7 @@ import threading
 import time
 
 import layout
+import pytest
 
 KEY = "a-key-of-the-tests-0001"
 DIGEST = hashlib.sha256(KEY.encode()).digest()
@@ -26,6 +27,7 @@ class Engine:
 
     def __init__(self):
         self.containers = {}  # id: [sandbox, generation, state]
+        self.labels = {}  # (sandbox, generation): our instance; without an entry it has any
         self.volumes = set()  # (sandbox, generation)
         self.count = 0
         self.images = {IMAGE}
@@ -62,6 +64,7 @@ class Server:
 
     def __init__(self, data, engine, config=None, hold=(), up=True, answer_list=True, ready=True, **more):
         self.engine, self.hold, self.up, self.answer_list = engine, set(hold), up, answer_list
+        self.mute = set()  # done by the engine, but never answered
         self.fail = {}  # message: (why, text)
         self.held, self.seen, self.sessions, self.killed = [], [], {}, []
         self.job_status = 200  # of what sessions end
@@ -197,6 +200,13 @@ class Server:
             return
         if self.swallow(m):
             return
+        if m.name in self.mute:
+            real, self.docker = self.docker, layout.Chan(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            self.docker.send = lambda *a, **k: None
+            self.answer(m)
+            self.docker = real
+            self.held.append(m)
+            return
         self.answer(m)
 
     def answer(self, m):
@@ -218,6 +228,7 @@ class Server:
         elif m.name == "D_CREATE":
             assert not any((s, g) == (m.fields["sandbox"], m.fields["generation"]) for s, g, _ in e.containers.values())
             self.last_create = m.fields
+            e.labels[m.fields["sandbox"], m.fields["generation"]] = self.uuid
             d.send("D_CREATED", m.id, {"container": e.add(m.fields["sandbox"], m.fields["generation"])})
         elif m.name == "D_ATTACH":
             c = e.containers.get(m.fields["container"])
@@ -237,9 +248,10 @@ class Server:
         elif m.name == "D_LIST":
             if not self.answer_list:
                 return
-            for cid, (s, g, state) in e.containers.items():
+            ours = {x for x in e.volumes if e.labels.get(x, self.uuid) == self.uuid}
+            for cid, (s, g, state) in [c for c in e.containers.items() if tuple(c[1][:2]) in ours]:
                 d.send("D_ITEM", m.id, {"sandbox": s, "generation": g, "kind": layout.ITEM_CONTAINER, "state": state, "container": cid})
-            for s, g in e.volumes:
+            for s, g in ours:
                 d.send("D_ITEM", m.id, {"sandbox": s, "generation": g, "kind": layout.ITEM_VOLUME})
             d.send("D_LIST_END", m.id)
 
@@ -408,3 +420,34 @@ def wait_until(check, seconds=5.0):
 def refused(m, status):
     assert m.name == "REPLY" and m.fields["status"] == status, m
     return m.tail.decode()
+
+
+@pytest.fixture
+def data(tmp_path_factory):
+    d = tmp_path_factory.mktemp("data")
+    os.chmod(d, 0o700)
+    for p in d.parents:
+        if p.stat().st_uid == os.getuid() and p != p.parent and str(p).startswith("/tmp/"):
+            os.chmod(p, 0o755)
+    return d
+
+
+@pytest.fixture
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def start(data, engine):
+    servers = []
+
+    def one(data=data, **more):
+        s = Server(data, engine, **more)
+        servers.append(s)
+        return s
+
+    yield one
+    for s in servers:
+        if s.p.status is None:
+            print(s.p.log())
+            s.stop()

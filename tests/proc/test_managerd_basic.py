@@ -1,42 +1,10 @@
 """managerd's requests, one by one, each with the answer that the API promises."""
 
 import json
-import os
 
 import layout
 import pytest
-from managerd_kit import Engine, Server, refused, wait_until
-
-
-@pytest.fixture
-def data(tmp_path_factory):
-    d = tmp_path_factory.mktemp("data")
-    os.chmod(d, 0o700)
-    for p in d.parents:
-        if p.stat().st_uid == os.getuid() and p != p.parent and str(p).startswith("/tmp/"):
-            os.chmod(p, 0o755)
-    return d
-
-
-@pytest.fixture
-def engine():
-    return Engine()
-
-
-@pytest.fixture
-def start(data, engine):
-    servers = []
-
-    def one(**more):
-        s = Server(data, engine, **more)
-        servers.append(s)
-        return s
-
-    yield one
-    for s in servers:
-        if s.p.status is None:
-            print(s.p.log())
-            s.stop()
+from managerd_kit import data, engine, refused, start, wait_until  # noqa: F401 - fixtures
 
 
 def test_create_answers_with_the_whole_sandbox(start, engine):
