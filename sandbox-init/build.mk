@@ -8,3 +8,9 @@ $(BUILD)/init-obj/%.o: %.c
 $(BUILD)/sandbox-init: $(SANDBOX_INIT_OBJS)
 	$(CC) -static -Wl,--gc-sections -Wl,-z,relro,-z,now -Wl,-z,noexecstack -o $@.debug $^ -larchive
 	strip -o $@ $@.debug
+
+# Starts it in the tests as a container would.
+$(BUILD)/tests/guest_launch: tests/tools/guest_launch.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) -O2 -o $@ $<
+probes: $(BUILD)/tests/guest_launch

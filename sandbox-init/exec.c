@@ -150,15 +150,22 @@ exec_alone(void)
 }
 
 static void
+report_close(struct exec *e)
+{
+	if (e->report.fd < 0)
+		return;
+	loop_unwatch(&e->report);
+	close(e->report.fd);
+	e->report.fd = -1;
+}
+
+static void
 exec_free(struct exec *e)
 {
 	LIST_REMOVE(e, next);
 	timer_clear(&e->clock);
 	timer_clear(&e->killer);
-	if (e->report.fd >= 0) {
-		loop_unwatch(&e->report);
-		close(e->report.fd);
-	}
+	report_close(e);
 	feed_close(&e->in);
 	source_close(&e->out);
 	source_close(&e->err);
@@ -206,6 +213,7 @@ static void
 exec_ended(struct exec *e)
 {
 	e->ended = 1;
+	report_close(e);
 	timer_clear(&e->clock);
 	timer_clear(&e->killer);
 	feed_close(&e->in);

@@ -1,0 +1,299 @@
+"""sandbox-init in a container-like place of its own, and a client that speaks the guest protocol with it.
+
+    with guest.Sandbox() as box:                         # or Sandbox(options=["-p", "40"]): tests/tools/guest_launch.c
+        r = box.run(["sh", "-c", "echo hi"])             # r.code, r.out, r.err, r.exit (struct g_exit as a dict)
+        box.write("a/b", b"data"); box.read("a/b"); box.list(); box.export(); box.import_(tar)
+        ch = box.exec(["cat"], stdin=True)               # a channel in use: ch.send(...), ch.wait(), ch.frames
+    guest.End is raised where an END with another status than 200 comes; it has .status, .text and .bytes.
+
+The client is synchronous: it reads frames only while it waits for something, and sends them to the channel they name.
+Credit is given back at once unless Sandbox(credit=False) or channel.credit = False.
+"""
+
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections import namedtuple
+
+import layout
+import pytest
+
+INIT = os.environ.get("AS_TEST_INIT", str(layout.BUILD / "sandbox-init"))
+LAUNCH = layout.BUILD / "tests/guest_launch"
+Result = namedtuple("Result", "code out err exit")
+FINAL = (layout.G_EXIT, layout.G_END)
+DEFAULT_ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/workspace", "LC_ALL": "C.UTF-8"}
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces, so it runs as root only")
+
+
+class End(Exception):
+    def __init__(self, status, bytes, text):
+        super().__init__(f"{status} {text}")
+        self.status, self.bytes, self.text = status, bytes, text
+
+
+def args_block(argv, env, workdir):
+    strings = [*argv, *(f"{k}={v}" for k, v in env.items()), workdir]
+    return struct.pack("<II", len(argv), len(env)) + b"".join(os.fsencode(s) + b"\0" for s in strings)
+
+
+class Channel:
+    """One request. frames: [(type, data)] that came, oldest first."""
+
+    def __init__(self, box, number):
+        self.box, self.number = box, number
+        self.frames, self.final, self.credit = [], None, box.credit
+        self.window = layout.GUEST_WINDOW  # bytes that may still be sent
+
+    def send(self, type, data=b""):
+        self.box.send(type, self.number, data)
+
+    def data(self, type, data):
+        """Sends bytes within the window, reading frames while it is used up."""
+        for at in range(0, len(data), 65536):
+            piece = data[at : at + 65536]
+            while self.window < len(piece) and self.final is None:
+                self.box.step()
+            if self.final is not None:
+                return
+            self.window -= len(piece)
+            self.send(type, piece)
+
+    def give(self, n):
+        self.send(layout.G_WINDOW, layout.pack("g_number", {"n": n}))
+
+    def came(self, type, data):
+        if type == layout.G_WINDOW:
+            self.window += layout.unpack("g_number", data)["n"]
+            return
+        assert self.final is None, "a frame after the final one"
+        self.frames.append((type, data))
+        if type in FINAL:
+            self.final = (type, data)
+            del self.box.channels[self.number]
+        elif self.credit and type in (layout.G_STDOUT, layout.G_STDERR, layout.G_DATA, layout.G_ENTRY):
+            self.give(len(data))
+
+    def bytes(self, type):
+        return b"".join(d for t, d in self.frames if t == type)
+
+    def wait_for(self, type, timeout=10):
+        self.box.until(lambda: self.final is not None or any(t == type for t, _ in self.frames), timeout)
+        return next((d for t, d in self.frames if t == type), None)
+
+    def wait(self, timeout=20):
+        """Until the final frame. Raises End for an END that is not 200."""
+        self.box.until(lambda: self.final is not None, timeout)
+        type, data = self.final
+        if type == layout.G_EXIT:
+            x = layout.unpack("g_exit", data)
+            return Result(x["exit_code"], self.bytes(layout.G_STDOUT), self.bytes(layout.G_STDERR), x)
+        e = layout.unpack("g_end", data)
+        if e["status"] != 200:
+            raise End(e["status"], e["bytes"], data[16:].decode())
+        return e
+
+
+class Sandbox:
+    def __init__(self, options=(), uid=None, hello=True, credit=True, workspace=None):
+        if not LAUNCH.exists():
+            subprocess.run(["make", str(LAUNCH.relative_to(layout.ROOT))], cwd=layout.ROOT, check=True)
+        self.uid = uid or random.randrange(20000, 60000)  # of its own, since the kernel counts processes by it
+        self.credit = credit
+        self.own = workspace is None
+        self.dir = workspace or tempfile.mkdtemp(prefix="guest-")
+        if self.own:
+            os.chown(self.dir, self.uid, self.uid)
+            os.chmod(self.dir, 0o755)
+        self.channels, self.stats, self.rest, self.acks = {}, [], b"", []
+        self.sock, theirs = socket.socketpair()
+        self.process = subprocess.Popen(
+            [LAUNCH, "-u", str(self.uid), "-w", self.dir, *options, INIT], stdin=theirs, stdout=theirs, cwd="/"
+        )
+        theirs.close()
+        if hello:
+            self.hello()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.sock.close()
+        if self.own:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    @property
+    def pid(self):
+        """Of PID 1, seen from outside."""
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as f:
+                pids = f.read().split()
+            if pids:
+                return int(pids[0])
+        raise AssertionError("PID 1 is gone")
+
+    # Frames.
+
+    def send(self, type, channel=0, data=b"", **wrong):
+        self.raw(layout.frame(type, channel, data, **wrong))
+
+    def raw(self, data):
+        self.sock.settimeout(20)
+        self.sock.sendall(data)
+
+    def step(self, timeout=20):
+        """Reads once and hands out the frames; False when nothing came."""
+        self.sock.settimeout(max(timeout, 0.0005))
+        try:
+            more = self.sock.recv(1 << 18)
+        except TimeoutError:
+            return False
+        assert more, "PID 1 closed the stream"
+        self.rest += more
+        while (parsed := layout.parse_frame(self.rest)) is not None:
+            type, number, data, self.rest = parsed
+            if number:
+                self.channels[number].came(type, data)
+            elif type == layout.G_STAT:
+                self.stats.append(layout.unpack("g_stat", data))
+            else:
+                self.acks.append(layout.unpack("g_hello", data))
+        return True
+
+    def until(self, what, timeout=20):
+        end = time.monotonic() + timeout
+        while not what():
+            left = end - time.monotonic()
+            assert left > 0 and self.step(left), "nothing came in time"
+
+    def settle(self, seconds):
+        """Reads for that long."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.step(left)
+
+    def hello(self, timeout=10):
+        """A new attachment: everything up to the answer is thrown away, as sessiond does."""
+        nonce = random.getrandbits(64)
+        self.raw(bytes(layout.GUEST_PADDING))
+        self.send(layout.G_HELLO, 0, layout.pack("g_hello", {"nonce": nonce, "version": layout.GUEST_VERSION}))
+        self.channels = {}
+        want = layout.frame(layout.G_HELLO_ACK, 0, layout.pack("g_hello", {"nonce": nonce, "version": layout.GUEST_VERSION}))
+        data, end = self.rest, time.monotonic() + timeout
+        while want not in data:
+            self.sock.settimeout(max(0.001, end - time.monotonic()))
+            more = self.sock.recv(1 << 18)
+            assert more, "PID 1 closed the stream"
+            data += more
+        self.rest = data.split(want, 1)[1]
+
+    def open(self, number=None):
+        number = number or next(n for n in range(1, layout.GUEST_CHANNELS + 1) if n not in self.channels)
+        ch = self.channels[number] = Channel(self, number)
+        return ch
+
+    # Commands.
+
+    def exec(self, argv, env=None, workdir="/workspace", timeout=30.0, stdin=False, kill_others=False, number=None):
+        block = args_block(argv, DEFAULT_ENV | (env or {}), workdir)
+        ch = self.open(number)
+        for at in range(0, len(block), 65536):
+            ch.send(layout.G_EXEC_ARGS, block[at : at + 65536])
+        request = {"timeout_us": int(timeout * 1e6), "args_len": len(block), "stdin_open": stdin, "kill_others": kill_others}
+        ch.send(layout.G_EXEC, layout.pack("g_exec", request))
+        return ch
+
+    def run(self, argv, input=None, wait=30, **more):
+        ch = self.exec(["sh", "-c", argv] if isinstance(argv, str) else argv, stdin=input is not None, **more)
+        if input is not None:
+            ch.data(layout.G_STDIN, input)
+            if ch.final is None:
+                ch.send(layout.G_STDIN_END)
+        return ch.wait(wait)
+
+    def py(self, code, *args, **more):
+        return self.run(["python3", "-c", code, *args], **more)
+
+    # Files.
+
+    def file(self, type, path, flags=0, max=-1, **fields):
+        path = os.fsencode(path if os.fspath(path)[:1] in ("/", b"/") else os.path.join("/workspace", path))
+        ch = self.open()
+        ch.send(type, layout.pack("g_file", {"max": max, "flags": flags, "path_len": len(path)} | fields) + path)
+        return ch
+
+    def read(self, path, **fields):
+        """(meta, data)"""
+        ch = self.file(layout.G_READ, path, **fields)
+        ch.wait()
+        return layout.unpack("g_meta", ch.bytes(layout.G_META)), ch.bytes(layout.G_DATA)
+
+    def write(self, path, data, mode=0o644, flags=layout.G_FLAG_WORKSPACE | layout.G_FLAG_PARENTS, size=-1, **fields):
+        ch = self.file(layout.G_WRITE, path, mode=mode, flags=flags, size=size, **fields)
+        self.upload(ch, data)
+        return layout.unpack("g_meta", ch.bytes(layout.G_META))
+
+    def upload(self, ch, data, wait=30):
+        ch.data(layout.G_DATA, data)
+        if ch.final is None:
+            ch.send(layout.G_DATA_END, layout.pack("g_size", {"bytes": len(data)}))
+        return ch.wait(wait)
+
+    def list(self, path="/workspace", **fields):
+        """[(name as bytes, entry as a dict)]"""
+        ch = self.file(layout.G_LIST, path, **fields)
+        ch.wait()
+        out = []
+        for t, data in ch.frames:
+            while t == layout.G_ENTRY and data:
+                e = layout.unpack("g_entry", data)
+                out.append((data[24 : 24 + e["name_len"]], e))
+                data = data[24 + (e["name_len"] + 7) // 8 * 8 :]
+        return out
+
+    def export(self, path="/workspace", flags=layout.G_FLAG_FREEZE, wait=30, **fields):
+        """The tar's bytes."""
+        ch = self.file(layout.G_EXPORT, path, flags=flags, **fields)
+        end = ch.wait(wait)
+        data = ch.bytes(layout.G_DATA)
+        assert end["bytes"] == len(data)
+        return data
+
+    def import_(self, data, path="/workspace", flags=layout.G_FLAG_RESTORE, wait=30, **fields):
+        return self.upload(self.file(layout.G_IMPORT, path, flags=flags, **fields), data, wait)
+
+    def merge(self, data, path="/workspace", **fields):
+        return self.import_(data, path, layout.G_FLAG_WORKSPACE | layout.G_FLAG_PARENTS, **fields)
+
+    def processes(self):
+        """[(pid, ppid, state, command line)] of all in the sandbox but PID 1, seen from outside."""
+        inside = os.stat(f"/proc/{self.pid}/ns/pid").st_ino
+        out = []
+        for p in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if int(p) == self.pid or os.stat(f"/proc/{p}/ns/pid").st_ino != inside:
+                    continue
+                stat = open(f"/proc/{p}/stat").read().rsplit(")", 1)[1].split()
+                out.append((int(p), int(stat[1]), stat[0], open(f"/proc/{p}/cmdline", "rb").read().replace(b"\0", b" ").decode()))
+            except OSError:
+                pass
+        return out
+
+    def count(self, word):
+        return sum(word in p[3] for p in self.processes())
+
+    def kill(self, pid, signo=signal.SIGKILL):
+        os.kill(pid, signo)
