@@ -291,27 +291,35 @@ job_close(struct job *j)
 	job_arm(j, JOB_KILL_TIME);
 }
 
-/* The peer closed its end. A command that is to be kept goes on, and nobody sees its output. */
+/* A command that is to be kept, and an upload that is here whole, go on without their peer. */
+static int
+job_outlives_peer(const struct job *j)
+{
+	if (j->kind == JOB_EXEC)
+		return j->exec.keep;
+	return (j->kind & JOB_TAKES) && j->sent_end;
+}
+
+/* The peer closed its end. */
 static void
 job_gone(struct job *j)
 {
-	int keep = j->kind == JOB_EXEC && j->exec.keep;
-
 	if (j->phase == JOB_LAST) {
 		job_free(j);
 		return;
 	}
-	if (keep && j->phase != JOB_ARGS && !j->sent_end) {
-		data_deafen(&j->data);
-	} else {
+	if (j->kind == JOB_EXEC && j->exec.keep && !j->sent_end)
+		data_deafen(&j->data); /* what it sent of standard input still counts */
+	else
 		data_close(&j->data);
-		if (j->phase != JOB_OPEN && !keep) {
+	if (!job_outlives_peer(j)) {
+		if (j->kind != JOB_EXEC || j->phase != JOB_OPEN)
 			job_decide(j, STATUS_CLIENT_GONE, NULL);
+		if (j->phase != JOB_OPEN) {
 			job_over(j);
 			return;
 		}
-		if (!keep && !((j->kind & (JOB_WRITE | JOB_ARCHIVE_PUT)) && j->sent_end))
-			job_close(j);
+		job_close(j);
 	}
 	job_give(j);
 }

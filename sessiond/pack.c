@@ -28,7 +28,7 @@ struct pack {
 	ZSTD_DCtx *d;
 	struct sha256 *sum;
 	int64_t size;   /* SNAPSHOT: at most; RESTORE: exactly */
-	int64_t stored; /* SNAPSHOT: bytes of the file, so far */
+	int64_t stored; /* bytes of the file, so far */
 	uint8_t want[SHA256_BYTES];
 	uint8_t *buf; /* of compressed bytes */
 	size_t len;   /* RESTORE: bytes in it, */
@@ -277,11 +277,12 @@ pack_expand(struct pack *p, void *out, size_t n)
 			return (ssize_t)to.pos;
 		if (p->at < p->len)
 			continue;
-		got = read(p->fd, p->buf, PACK_BUF);
+		got = pread(p->fd, p->buf, PACK_BUF, p->stored);
 		if (got == -1 && errno == EINTR)
 			continue;
 		if (got <= 0)
 			return got == 0 && p->left == 0 ? 0 : -1;
+		p->stored += got;
 		p->len = (size_t)got;
 		p->at = 0;
 	}
