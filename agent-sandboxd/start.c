@@ -52,6 +52,8 @@ exec_program(const char *path, const char *name, int null_fd, const int *fds, in
 		if (dup2(high[i], FD_PARENT + i) == -1)
 			_exit(126);
 	closefrom(FD_PARENT + nfds);
+	/* No terminal: a key pressed there is for the parent, which ends the others in order. */
+	setsid();
 	for (int sig = 1; sig < NSIG; sig++)
 		if (sig != SIGPIPE)
 			signal(sig, SIG_DFL);

@@ -334,6 +334,11 @@ def test_children_get_their_descriptors_and_nothing_else(parent):
         assert seen["blocked"] == "0" * 16
 
 
+def test_signal_to_the_process_group_of_a_terminal_reaches_the_parent_only(parent):
+    parent.start()
+    assert all(os.getpgid(parent.pid(n)) == os.getsid(parent.pid(n)) == parent.pid(n) for n in PROGRAMS)
+
+
 def test_inherited_descriptors_do_not_reach_the_children(parent):
     r, w = os.pipe()
     os.set_inheritable(r, True)
