@@ -1,5 +1,4 @@
 /* Decides what a client may ask for: maxima, image globs, network. */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "common/log.h"
 #include "managerd/policy.h"
 #include "proto/config.h"
+#include "proto/image_ref.h"
 
 void
 policy_load(struct policy *p, const struct config *c)
@@ -24,27 +24,15 @@ policy_load(struct policy *p, const struct config *c)
 	p->max_pids = c->num[CFG_MAX_PIDS_LIMIT];
 }
 
+/* 0; 400: it cannot be the name of an image; 403: the operator did not allow it. */
 int
-policy_image_allowed(const struct policy *p, const char *image)
+policy_image(const struct policy *p, const char *image)
 {
-	char glob[IMAGE_MAX + 1];
-	const char *s = p->images, *end;
-	size_t len;
+	struct image_ref ref;
 
-	for (; *s != '\0'; s = *end == ',' ? end + 1 : end) {
-		end = s + strcspn(s, ",");
-		while (s < end && *s == ' ')
-			s++;
-		for (len = end - s; len > 0 && s[len - 1] == ' ';)
-			len--;
-		if (len == 0 || len >= sizeof(glob))
-			continue;
-		memcpy(glob, s, len);
-		glob[len] = '\0';
-		if (fnmatch(glob, image, FNM_NOESCAPE) == 0)
-			return 1;
-	}
-	return 0;
+	if (image_parse(image, strlen(image), &ref) == -1)
+		return 400;
+	return image_allowed(p->images, image, &ref) ? 0 : 403;
 }
 
 int
@@ -111,9 +99,12 @@ policy_resolve(const struct policy *p, const struct m_create *ask, const char *i
 	if ((status = policy_ttl(p, ttl, text, size)) != 0 ||
 	    (status = limits_resolve(p, ask, from, &got, text, size)) != 0)
 		return status;
-	if (!policy_image_allowed(p, image)) {
-		snprintf(text, size, "image %s is not allowed on this server", image);
-		return 403;
+	if ((status = policy_image(p, image)) != 0) {
+		snprintf(text, size,
+		    status == 400 ? "image %s is not a valid image name"
+				  : "image %s is not allowed on this server",
+		    image);
+		return status;
 	}
 	got.network = ask->network != NOT_GIVEN ? ask->network : from != NULL ? from->network : 0;
 	got.read_only = ask->read_only != NOT_GIVEN ? ask->read_only

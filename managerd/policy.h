@@ -18,7 +18,8 @@ struct policy {
 /* The policy of this start's configuration. */
 struct config;
 void policy_load(struct policy *, const struct config *);
-int policy_image_allowed(const struct policy *, const char *image);
+/* 0, or the HTTP status of the refusal. */
+int policy_image(const struct policy *, const char *image);
 /*
  * What a create or a fork gets: what was asked for, else what the snapshot's sandbox had (from, or
  * NULL), else the default. Sets image, limits, network and root of spec (env and labels are left)
