@@ -209,10 +209,25 @@ exec_try_finish(void *arg)
 	exec_free(e);
 }
 
+/* Output may be there before the supervisor's word that the command runs, but must not overtake it. */
+static void
+exec_started(struct exec *e)
+{
+	if (!e->out.held)
+		return;
+	e->out.held = e->err.held = 0;
+	if (e->ch == NULL)
+		return;
+	channel_started(e->ch);
+	source_credit(&e->out);
+	source_credit(&e->err);
+}
+
 static void
 exec_ended(struct exec *e)
 {
 	e->ended = 1;
+	exec_started(e);
 	report_close(e);
 	timer_clear(&e->clock);
 	timer_clear(&e->killer);
@@ -266,8 +281,7 @@ on_report(void *arg, short revents)
 	switch (r.kind) {
 	case REPORT_STARTED:
 		e->command = r.value;
-		if (e->ch != NULL)
-			channel_started(e->ch);
+		exec_started(e);
 		break;
 	case REPORT_FAILED:
 		exec_failed(e, r.value);
@@ -502,6 +516,8 @@ exec_start(struct channel *ch, const struct g_exec *req, const struct args *a)
 	feed_open(&e->in, ch, p[IN][1]);
 	source_open(&e->out, ch, p[OUT][0], G_STDOUT, exec_try_finish, e);
 	source_open(&e->err, ch, p[ERR][0], G_STDERR, exec_try_finish, e);
+	e->out.held = e->err.held = 1;
+	e->out.watch.events = e->err.watch.events = 0;
 	loop_watch(&e->report, p[REPORT][0], on_report, e);
 	e->report.events = POLLIN;
 	p[IN][1] = p[OUT][0] = p[ERR][0] = p[REPORT][0] = -1;

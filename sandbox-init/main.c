@@ -21,6 +21,7 @@
 #include "sandbox-init/freeze.h"
 #include "sandbox-init/loop.h"
 #include "sandbox-init/stream.h"
+#include "sandbox-init/workspace.h"
 
 #define TICK_US 1000000
 
@@ -148,6 +149,8 @@ main(void)
 	mallopt(M_TRIM_THRESHOLD, 65536);
 	hold_stdio();
 	take_signals();
+	if (workspace_is_foreign("/workspace"))
+		_exit(GUEST_EXIT_WORKSPACE);
 	(void)!chdir("/");
 	cgroup_init();
 	exec_init();

@@ -36,6 +36,7 @@ struct source {
 	int64_t left;  /* bytes still to be read; -1: until end of file */
 	int64_t bytes; /* read so far */
 	uint8_t type;  /* of its frames */
+	uint8_t held;  /* nothing is read yet */
 	void (*done)(void *arg);
 	void *arg;
 };
