@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <bsd/unistd.h>
@@ -159,6 +160,8 @@ main(int argc, char **argv)
 	else if (p.as_root && (p.engine.mode & (S_IWGRP | S_IWOTH)) == 0)
 		log_warnx(
 		    "only its owner may use %s: give it a group and chmod g+rw", p.set.engine);
+	/* The environment that a restart needs may hold keys. */
+	prctl(PR_SET_DUMPABLE, 0);
 	p.partial |= confine_parent(p.as_root, p.set.c.num[CFG_ALLOW_WEAKER]) != 0 || !p.as_root;
 	start_all(&p);
 	outcome = watch_run(&p);

@@ -401,6 +401,15 @@ def test_parent_is_confined(parent):
     assert re.search(r"^NoNewPrivs:\t1$", status, re.M) and re.search(r"^Seccomp:\t2$", status, re.M)
 
 
+@ROOT_ONLY
+def test_environment_of_the_parent_is_closed_to_its_own_user(parent):
+    os.chown(parent.dir, 65534, 65534)
+    parent.start(user=65534)
+    for name in ("environ", "mem", "maps"):
+        p = subprocess.run(["cat", f"/proc/{parent.proc.pid}/{name}"], user=65534, capture_output=True)
+        assert p.returncode != 0 and KEY.encode() not in p.stdout, name
+
+
 @pytest.mark.parametrize(("args", "value"), [((), 0), (("--adopt",), 1), (("--new-instance",), 2)])
 def test_what_the_operator_says_of_the_instance_reaches_managerd_once(parent, args, value):
     parent.start(*args)
