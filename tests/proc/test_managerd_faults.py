@@ -1,0 +1,403 @@
+"""What goes wrong around managerd costs what it must, and nothing else."""
+
+import os
+import subprocess
+import threading
+import time
+
+import layout
+import pytest
+from managerd_kit import data, engine, refused, start, wait_until  # noqa: F401 - fixtures
+
+
+@pytest.fixture
+def small(tmp_path_factory):
+    """A data directory on a file system of 1 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mount needs root")
+    d = tmp_path_factory.mktemp("small")
+    for p in d.parents:
+        if str(p).startswith("/tmp/"):
+            os.chmod(p, 0o755)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=200", "none", d], check=True)
+    yield d
+    subprocess.run(["umount", d], check=True)
+
+
+def fill(folder):
+    """Fills it to the last byte; returns what makes room again."""
+    path = folder / "ballast"
+    with open(path, "wb", buffering=0) as f:
+        try:
+            while f.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
+    return path.unlink
+
+
+def test_full_data_directory_is_507_and_changes_nothing(start, engine, small):
+    s = start(data=small)
+    b = s.box()
+    snap = s.snap(b)
+    before = s.get(b).fields
+    room = fill(small)
+    refused(s.create(), 507)
+    refused(s.call("SET_TIMEOUT", {"sandbox": b, "ttl_s": 9}), 507)
+    refused(s.rollback(b, snap), 507)
+    assert s.get(b).fields == before and s.exec(b).fields["status"] == 200
+    assert len(engine.containers) == 1
+    assert sorted(p.name for p in (small / "sandboxes").iterdir()) == [f"sb_{b:016x}.json"]
+    room()
+    assert s.rollback(b, snap).name == "SANDBOX"
+    room = fill(small)
+    assert s.destroy(b).fields["status"] == 204, "a full disk must not stop what makes room"
+    room()
+    s.kill()
+    assert start(data=small).list() == [] and engine.empty()
+
+
+def test_disk_full_between_create_and_ready_leaves_nothing(start, engine, small):
+    s = start(data=small)
+    s.hold.add("D_CREATE")
+    id = s.create_send()
+    assert wait_until(lambda: s.held)
+    record = next((small / "sandboxes").iterdir())
+    room = fill(small)
+    s.release("D_CREATE")
+    refused(s.result(id), 507)
+    room()
+    assert wait_until(engine.empty) and not record.exists()
+    assert s.create().name == "SANDBOX"
+
+
+def test_disk_full_at_the_swap_of_a_rollback_keeps_the_old(start, engine, small):
+    s = start(data=small)
+    b = s.box()
+    snap = s.snap(b)
+    old = s.session_of(b)
+    s.hold.add("S_RESTORE")
+    id = s.send("ROLLBACK", {"sandbox": b, "snapshot": snap})
+    assert wait_until(lambda: s.held)
+    room = fill(small)
+    s.release("S_RESTORE")
+    refused(s.result(id), 507)
+    assert wait_until(lambda: s.session_of(b) == old and engine.volumes == {(b, 1)})
+    room()
+    s.kill()
+    s = start(data=small)
+    assert s.get(b).fields["source_snapshot"] == 0 and engine.volumes == {(b, 1)}
+
+
+def test_low_disk_ends_commands_and_refuses_writes_only(start):
+    s = start()
+    b = s.box()
+    x = s.session_of(b)[0]
+    x.chan.send("S_DISK", 0, {"free_bytes": 50 << 20})
+    assert wait_until(lambda: "S_KILL_ALL" in s.seen)
+    refused(s.file("FILE_WRITE", b), 507)
+    refused(s.file("ARCHIVE_PUT", b), 507)
+    assert s.file("FILE_READ", b).fields["status"] == s.exec(b).fields["status"] == 200
+    x.chan.send("S_DISK", 0, {"free_bytes": 50 << 20})
+    x.chan.send("S_DISK", 0, {"free_bytes": 40 << 20})
+    assert wait_until(lambda: s.seen.count("S_KILL_ALL") == 2)
+    x.chan.send("S_DISK", 0, {"free_bytes": 500 << 20})
+    assert wait_until(lambda: s.file("FILE_WRITE", b).fields["status"] == 200)
+    assert s.p.log().count("less than") == 1
+
+
+@pytest.mark.parametrize("how", ["unknown job", "up twice", "unknown type", "too short", "unknown snapshot"])
+def test_sessiond_that_breaks_the_rules_costs_its_own_session_only(start, how):
+    s = start()
+    a, b = s.box(), s.box()
+    x = s.session_of(a)[0]
+    if how == "unknown job":
+        x.chan.send("S_JOB_END", 99, {"status": 200})
+    elif how == "up twice":
+        x.chan.send("S_UP", 0, {})
+    elif how == "unknown snapshot":
+        x.chan.send("S_SNAPPED", 99, {"size_bytes": 1})
+    elif how == "unknown type":
+        x.chan.send_raw(0x7777, 0, b"")
+    else:
+        x.chan.send_raw(layout.MSG["S_UP"], 0, b"1234")
+    assert wait_until(lambda: x.id in s.killed)
+    assert wait_until(lambda: s.session_of(a) and s.session_of(a)[0] is not x)
+    assert s.exec(a).fields["status"] == s.exec(b).fields["status"] == 200
+
+
+def test_session_that_always_dies_is_not_started_without_end(start):
+    s = start()
+    b = s.box()
+    for _ in range(3):
+        assert wait_until(lambda: s.session_of(b))
+        s.end_session(s.session_of(b)[0].id, 11)
+    before = s.seen.count("P_SESSION_START")
+    time.sleep(0.3)
+    assert s.seen.count("P_SESSION_START") - before <= 1
+    assert s.exec(b).fields["status"] == 200, "who uses it does not wait for the back-off"
+
+
+def test_new_session_comes_only_after_the_old_one_was_reaped(start, engine):
+    s = start()
+    b = s.box()
+    cid = next(iter(engine.containers))
+    s.hold.add("OVER")
+    engine.containers[cid][2] = layout.STATE_PAUSED
+    s.event(layout.EVENT_PAUSE, cid)
+    assert wait_until(lambda: s.get(b).fields["status"] == layout.SANDBOX_STOPPED)
+    old = next(iter(s.sessions.values()))
+    before = s.seen.count("D_ATTACH")
+    id, _ = s.exec_send(b)
+    time.sleep(0.2)
+    assert s.seen.count("D_ATTACH") == before
+    s.hold.discard("OVER")
+    s.end_session(old.id)
+    assert s.result(id).fields["status"] == 200 and engine.containers[cid][2] == layout.STATE_RUNNING
+
+
+def test_sessiond_that_does_not_end_is_killed(start):
+    s = start()
+    b = s.box()
+    x = s.session_of(b)[0]
+    s.hold.add("OVER")
+    assert s.destroy(b).fields["status"] == 204
+    assert wait_until(lambda: x.id in s.killed, 4)
+
+
+def test_jobs_that_wait_for_a_start_are_bounded(start, engine):
+    s = start()
+    b = s.box()
+    cid = next(iter(engine.containers))
+    engine.containers[cid][2] = layout.STATE_EXITED
+    s.event(layout.EVENT_DIE, cid)
+    assert wait_until(lambda: s.get(b).fields["status"] == layout.SANDBOX_STOPPED)
+    s.hold.add("D_ATTACH")
+    ids = [s.exec_send(b) for _ in range(70)]
+    got = [s.result(i) for i, _ in ids[64:]]
+    assert [m.fields["status"] for m in got] == [503] * 6 and got[0].fields["retry_after"] > 0
+    s.release("D_ATTACH")
+    assert [s.result(i).fields["status"] for i, _ in ids[:64]] == [200] * 64
+
+
+def test_waiting_jobs_end_when_the_sandbox_does(start, engine):
+    s = start()
+    b = s.box()
+    cid = next(iter(engine.containers))
+    engine.containers[cid][2] = layout.STATE_EXITED
+    s.event(layout.EVENT_DIE, cid)
+    assert wait_until(lambda: s.get(b).fields["status"] == layout.SANDBOX_STOPPED)
+    s.hold.add("D_ATTACH")
+    id, _ = s.exec_send(b)
+    assert wait_until(lambda: s.held)
+    assert s.destroy(b).fields["status"] == 204
+    assert "was deleted" in refused(s.result(id), 409)
+
+
+def test_deletes_at_once_are_one_204(start, engine):
+    s = start()
+    b = s.box()
+    ids = [s.send("DESTROY", {"id": b}) for _ in range(4)]
+    got = sorted(s.result(i).fields["status"] for i in ids)
+    assert got.count(204) == 1 and set(got) <= {204, 404, 409}
+    assert engine.empty()
+
+
+def test_calls_during_a_rollback_are_409_and_so_is_a_second_one(start):
+    s = start()
+    b = s.box()
+    snap = s.snap(b)
+    s.hold.add("D_CREATE")
+    id = s.send("ROLLBACK", {"sandbox": b, "snapshot": snap})
+    assert wait_until(lambda: s.held)
+    want = f"sandbox sb_{b:016x} is rolling back"
+    assert refused(s.rollback(b, snap), 409) == want
+    assert refused(s.exec(b), 409) == want
+    assert refused(s.destroy(b), 409) == want
+    assert refused(s.snapshot(b), 409) == want
+    assert refused(s.call("SET_TIMEOUT", {"sandbox": b, "ttl_s": 9}), 409) == want
+    assert s.get(b).fields["status"] == layout.SANDBOX_RUNNING
+    s.release("D_CREATE")
+    assert s.result(id).name == "SANDBOX"
+
+
+def test_rollback_does_not_count_against_the_quota(start):
+    s = start(config={"MAX_SANDBOXES": 1})
+    b = s.box()
+    assert s.rollback(b, s.snap(b)).name == "SANDBOX"
+
+
+def test_parallel_snapshots_are_made_one_after_the_other(start):
+    s = start()
+    b = s.box()
+    s.hold.add("S_SNAPSHOT")
+    ids = [s.send("SNAPSHOT_MAKE", {"sandbox": b}) for _ in range(5)]
+    assert wait_until(lambda: s.held)
+    time.sleep(0.1)
+    assert len(s.held) == 1
+    s.release("S_SNAPSHOT")
+    got = [s.result(i) for i in ids]
+    assert {m.name for m in got} == {"SNAPSHOT"} and len({m.fields["id"] for m in got}) == 5
+
+
+@pytest.mark.parametrize("status", [413, 507, 409, 400, 502])
+def test_snapshot_that_fails_is_not_kept(start, data, status):
+    s = start()
+    b = s.box()
+    s.job_status = status
+    assert refused(s.snapshot(b), status) == "why it failed"
+    assert list((data / "snapshots").iterdir()) == [] and s.list("SNAPSHOTS") == []
+    s.job_status = 200
+    assert s.snap(b)
+
+
+def test_snapshot_ends_with_its_sandbox(start, data):
+    s = start()
+    b = s.box()
+    s.hold.add("S_SNAPSHOT")
+    id = s.send("SNAPSHOT_MAKE", {"sandbox": b})
+    assert wait_until(lambda: s.held)
+    assert s.destroy(b).fields["status"] == 204
+    refused(s.result(id), 409)
+    assert list((data / "snapshots").iterdir()) == []
+
+
+def test_snapshot_deleted_during_a_fork_does_not_disturb_it(start):
+    s = start()
+    b = s.box()
+    snap = s.snap(b)
+    s.hold.add("D_CREATE")
+    id = s.send("FORK", {"snapshot": snap, "network": 2, "read_only": 2})
+    assert wait_until(lambda: s.held)
+    assert s.call("SNAPSHOT_DELETE", {"id": snap}).fields["status"] == 204
+    s.release("D_CREATE")
+    m = s.result(id)
+    assert m.name == "SANDBOX" and s.session_of(m.fields["id"])[0].restored == s.tar
+
+
+def test_file_bounds_of_the_operator_are_set_again(start):
+    s = start(config={"MAX_FILE_BYTES": 1000})
+    b = s.box()
+    s.hold.add("S_WRITE")
+    assert s.file("FILE_WRITE", b, max=10**15, mode=0o7777).fields["status"] == 200
+    assert wait_until(lambda: s.held)
+    assert s.held[0].fields["max"] == 1000 and s.held[0].fields["mode"] == 0o777
+
+
+NONSENSE = {
+    "image with a NUL": lambda s: s.create_send(image="a\0b"),
+    "path that is none": lambda s: s.file("FILE_READ", s.box(), "no/slash"),
+    "page of nothing": lambda s: s.send("LIST", {"max": 0}),
+    "page too large": lambda s: s.send("LIST", {"max": layout.PAGE_MAX + 1}),
+    "label without a value": lambda s: s.send("LIST", {"max": 1}, "name"),
+    "environment without a name": lambda s: s.create_send(env=["=x"]),
+    "label twice too long": lambda s: s.create_send(labels=[("n", "v" * 256)]),
+    "too many labels": lambda s: s.create_send(labels=[(f"n{i}", "") for i in range(65)]),
+    "message of another": lambda s: s.apid.send_raw(layout.MSG["REPLY"], 1, b"\0" * 8),
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_apid_that_breaks_the_rules_is_fatal(start, what):
+    s = start()
+    try:
+        NONSENSE[what](s)
+    except (OSError, layout.Gone):
+        pass
+    assert s.p.wait(3) == 1 and "fatal" in s.p.log()
+    s.finish()
+
+
+def test_data_socket_that_is_none_is_fatal(start):
+    s = start()
+    b = s.box()
+    r, w = os.pipe()
+    s.send("EXEC", {"sandbox": b, "job": {"timeout_us": 1}}, fd=r)
+    assert s.p.wait(3) == 1
+    os.close(r), os.close(w)
+    s.finish()
+
+
+def test_health_says_partial(start):
+    s = start()
+    was = s.call("ASK_HEALTH").fields["partial"]
+    s.p.parent.send("P_PARTIAL")
+    assert wait_until(lambda: s.call("ASK_HEALTH").fields["partial"] == 1) and was in (0, 1)
+
+
+def test_no_auth_takes_any_key(start):
+    s = start(config={"API_KEYS": "", "INSECURE_NO_AUTH": "true"})
+    assert s.call("AUTH", {}, key=None).fields["status"] == 200
+
+
+@pytest.mark.parametrize("keys", ["", " , ", "short", "long-enough-key-0001,short"])
+def test_start_without_a_good_key_is_refused(start, keys):
+    s = start(config={"API_KEYS": keys}, ready=False)
+    assert s.p.wait(3) == 2 and "API_KEYS" in s.p.log() and "short" not in s.p.log().replace("at least", "")
+    s.finish()
+
+
+def test_engine_error_texts_reach_the_client_with_their_status(start):
+    s = start()
+    for why, status in [
+        (layout.FAIL_ENGINE, 502),
+        (layout.FAIL_NO_IMAGE, 400),
+        (layout.FAIL_BAD_IMAGE, 400),
+        (layout.FAIL_FORBIDDEN, 403),
+        (layout.FAIL_LIMIT, 429),
+    ]:
+        s.fail["D_PREPARE"] = (why, "the reason")
+        assert refused(s.create(), status) == "the reason"
+
+
+def test_flood_of_health_asks_few_pings_of_the_engine(start):
+    s = start()
+    counted = []
+    real = s.on_docker
+    s.on_docker = lambda m: (counted.append(m.name), real(m))
+    for _ in range(500):
+        assert s.call("ASK_HEALTH").fields["engine_up"] == 1
+    assert counted.count("D_PING") < 40
+
+
+def test_memory_and_descriptors_stay_flat_over_many_cycles(start, engine):
+    s = start()
+
+    def cycle(n):
+        for _ in range(n):
+            b = s.box(env=["A=" + "x" * 1000])
+            s.exec(b)
+            snap = s.snap(b)
+            s.rollback(b, snap)
+            s.call("SNAPSHOT_DELETE", {"id": snap})
+            assert s.destroy(b).fields["status"] == 204
+
+    def look():
+        rss = int(next(x for x in open(f"/proc/{s.p.pid}/status") if x.startswith("VmRSS")).split()[1])
+        return rss, len(os.listdir(f"/proc/{s.p.pid}/fd"))
+
+    cycle(30)
+    assert wait_until(lambda: not s.sessions)
+    rss, fds = look()
+    cycle(100)
+    assert wait_until(lambda: not s.sessions)
+    after, fds2 = look()
+    assert fds2 <= fds + 2 and after - rss < (400 if "san" not in str(layout.BUILD) else 1 << 20), (rss, after, fds, fds2)
+
+
+def test_many_readers_do_not_wait_for_one_another(start):
+    s = start()
+    b = s.box()
+    n, got = 3000, []
+
+    def read():
+        while len(got) < n:
+            got.append(s.apid.recv().fields["id"])
+
+    t = threading.Thread(target=read)
+    begin = time.monotonic()
+    t.start()
+    for _ in range(n):
+        s.send("GET", {"id": b})
+    t.join(10)
+    assert got == [b] * n and time.monotonic() - begin < 5
