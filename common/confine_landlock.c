@@ -117,7 +117,9 @@ confine_landlock_enter(const struct confine *confine, const struct confine_ids *
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 	if (ruleset == -1)
 		return confine_weaker(ids, "a Landlock domain");
-	for (p = confine->paths; p != NULL && p->path != NULL; p++)
+	/* A socket that is not there yet is nothing that could be allowed. */
+	p = confine->root == ROOT_SOCKET && ids->path[0] == '\0' ? NULL : confine->paths;
+	for (; p != NULL && p->path != NULL; p++)
 		allow_path(ruleset, p, attr.handled_access_fs);
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) == -1)
 		fatal("confinement: landlock_restrict_self");
