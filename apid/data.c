@@ -141,7 +141,9 @@ on_readable(int fd, short what, void *arg)
 	if (got == -1 && (errno == EAGAIN || errno == EINTR))
 		got = 0;
 	else if (got <= 0) {
-		finish(d);
+		/* Records that a pause left over come before the end. */
+		if (dispatch(d, n) == 0 && !d->paused)
+			finish(d);
 		return;
 	}
 	dispatch(d, n + (size_t)got);
