@@ -29,17 +29,17 @@ on_destroyed(void *arg, int failed)
 	struct box *box = arg;
 	struct request *rq = box->op;
 
-	if (rq != NULL) {
-		box->op = NULL;
-		if (failed)
-			request_reply(rq, 502, "%s; the sandbox is removed later",
-			    engine_up() ? "the Docker engine failed" : engine_why());
-		else
-			request_reply(rq, 204, NULL);
-		free(rq);
-	}
+	box->op = NULL;
 	if (!failed)
-		box_remove(box);
+		box_remove(box); /* before it is said */
+	if (rq == NULL)
+		return;
+	if (failed)
+		request_reply(rq, 502, "%s; the sandbox is removed later",
+		    engine_up() ? "the Docker engine failed" : engine_why());
+	else
+		request_reply(rq, 204, NULL);
+	free(rq);
 }
 
 static const char *

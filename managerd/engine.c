@@ -40,7 +40,9 @@ static TAILQ_HEAD(, call) calls = TAILQ_HEAD_INITIALIZER(calls);
 static TAILQ_HEAD(, probe) probes = TAILQ_HEAD_INITIALIZER(probes);
 static uint64_t last_id;
 static struct event *ticker, *probe_timer;
-static int connected = 1, hung, was_up = 1, hard_quota;
+static int connected, hung, was_up, hard_quota; /* not there until dockerd-proxy says so */
+static int was_down;
+static int64_t started_us;
 static char why[D_TEXT_MAX + 1] = "the Docker engine is unreachable";
 static uint64_t ping_id; /* in flight; 0: none */
 static int64_t ping_sent_us;
@@ -225,10 +227,11 @@ state_check(void)
 	if (up == was_up)
 		return;
 	was_up = up;
-	if (up)
+	if (up && was_down)
 		log_info("the Docker engine is there again");
-	else
+	if (!up)
 		log_warnx("%s", why);
+	was_down = !up;
 	wreck_engine(up);
 	if (up)
 		reconcile_start();
@@ -266,12 +269,15 @@ tick(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd, (void)what, (void)arg;
 	probe_budget = PROBE_RATE;
+	if (time_boot_us() - started_us >= HUNG_US)
+		manager_ready(); /* it hangs: then it is listed when it comes */
 	if (ping_id != 0 && !hung && time_boot_us() - ping_sent_us >= HUNG_US) {
 		hung = 1;
 		strlcpy(why, "the Docker engine does not answer", sizeof(why));
 	}
 	state_check();
-	ping_send();
+	if (connected)
+		ping_send();
 	wreck_tick();
 }
 
@@ -328,13 +334,13 @@ engine_start(void)
 	struct m_d_instance m = {0};
 	struct timeval second = {1, 0};
 
+	started_us = time_boot_us();
 	strlcpy(m.uuid, mgr.uuid, sizeof(m.uuid));
 	send_D_INSTANCE(mgr.docker, ++last_id, &m, NULL, 0, -1);
 	if ((ticker = event_new(mgr.base, -1, EV_PERSIST, tick, NULL)) == NULL ||
 	    (probe_timer = event_new(mgr.base, -1, 0, probe_timeout, NULL)) == NULL ||
 	    event_add(ticker, &second) == -1)
 		fatalx("engine: out of memory");
-	ping_send();
 }
 
 static const struct msg_answer {
@@ -450,26 +456,33 @@ item_answer(struct msg *m)
 		call->item(item);
 }
 
+static void
+on_engine(const struct m_d_engine *engine, struct msg *m)
+{
+	connected = engine->up != 0;
+	hard_quota = engine->hard_quota != 0;
+	if (!connected) {
+		strlcpy(why, m->tail_len > 0 ? m->tail : "the Docker engine is unreachable",
+		    sizeof(why));
+		state_check();
+		manager_ready();
+		return;
+	}
+	hung = 0;
+	state_check();
+	reconcile_start();
+	ping_send();
+}
+
 void
 engine_message(struct chan *c, struct msg *m)
 {
-	const struct m_d_engine *engine;
 	const struct m_d_event *event;
 
 	(void)c;
 	switch (m->type) {
 	case MSG_D_ENGINE:
-		engine = m->payload;
-		connected = engine->up != 0;
-		hard_quota = engine->hard_quota != 0;
-		if (!connected)
-			strlcpy(why, m->tail_len > 0 ? m->tail : "the Docker engine is unreachable",
-			    sizeof(why));
-		else
-			hung = 0;
-		state_check();
-		if (connected)
-			reconcile_start();
+		on_engine(m->payload, m);
 		break;
 	case MSG_D_EVENT:
 		event = m->payload;

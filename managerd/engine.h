@@ -22,7 +22,7 @@ struct answer {
 /* Exactly once for each call that was not dropped. The caller's call is over when it runs. */
 typedef void (*engine_done)(void *arg, const struct answer *);
 
-void engine_start(void); /* D_INSTANCE, the first ping; then once a second */
+void engine_start(void); /* D_INSTANCE; then a ping once a second */
 void engine_message(struct chan *, struct msg *);
 int engine_up(void);
 const char *engine_why(void); /* why it is down, for clients */

@@ -17,7 +17,6 @@
 #include "managerd/instance.h"
 #include "managerd/load.h"
 #include "managerd/manager.h"
-#include "managerd/reconcile.h"
 #include "managerd/session.h"
 #include "managerd/store.h"
 #include "proto/apid_managerd.h"
@@ -120,7 +119,6 @@ main(void)
 	data_open();
 	session_start();
 	engine_start();
-	reconcile_start();
 	load_finish();
 	reap_start();
 	if (event_base_dispatch(mgr.base) == -1)

@@ -117,7 +117,8 @@ on_listed(void *arg, const struct answer *a)
 	listing = 0;
 	if (a->failed) {
 		again = 0;
-		log_warnx("the engine's list: %s", a->text);
+		if (a->why != FAIL_UNREACHABLE)
+			log_warnx("the engine's list: %s", a->text);
 		manager_ready();
 		return;
 	}

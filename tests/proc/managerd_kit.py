@@ -213,6 +213,7 @@ class Server:
         e, d = self.engine, self.docker
         if m.name == "D_INSTANCE":
             self.uuid = m.fields["uuid"]
+            d.send("D_ENGINE", 0, {"up": int(self.up), "version": "20.10.24", "api": "1.41"}, "" if self.up else "the engine is away")
             return
         if not self.up:
             d.send("D_FAILED", m.id, {"why": layout.FAIL_UNREACHABLE}, "the Docker engine is unreachable")

@@ -234,6 +234,7 @@ def test_unreachable_engine_at_start_does_not_hold_reads(start, engine):
     refused(s.exec(b), 502)
     refused(s.create(), 502)
     s.up = True
+    s.docker.send("D_ENGINE", 0, {"up": 1})
     assert wait_until(lambda: s.exec(b).name == "REPLY" and s.exec(b).fields["status"] == 200)
 
 
@@ -241,9 +242,10 @@ def test_hung_engine_at_start_is_ready_all_the_same(start, engine):
     s = start()
     b = s.box()
     s.kill()
-    s = start(hold={"D_PING", "D_LIST"})
-    assert s.get(b).name == "SANDBOX"
-    s.release("D_PING", "D_LIST")
+    s = start(hold={"D_INSTANCE"})  # no word on the engine comes
+    assert s.get(b).name == "SANDBOX" and s.call("ASK_HEALTH").fields["engine_up"] == 0
+    s.release("D_INSTANCE")
+    assert wait_until(lambda: s.call("ASK_HEALTH").fields["engine_up"])
     assert wait_until(lambda: s.exec(b).fields["status"] == 200)
 
 
