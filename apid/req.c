@@ -195,10 +195,7 @@ req_reply(struct req *r, int status, struct evbuffer *body)
 
 	if (r->ev == NULL || r->started)
 		fatalx("a request was answered twice");
-	if (r->head.expect && !r->conn->accepted && r->conn->state == GATE_BODY)
-		skipped = 0;
-	else
-		skipped = gate_body_skip(r->conn);
+	skipped = gate_body_skip(r->conn);
 	if (skipped != 1)
 		r->head.close = 1;
 	if (skipped == -1 && status != 400) {
@@ -247,7 +244,10 @@ req_error_text(struct req *r, int status, uint32_t retry_after, const char *text
 	if (r->route != NULL && r->route->needs_key && !r->authed && status != 503) {
 		/* A stranger learns nothing of what is wrong. */
 		r->refusal.status = status;
-		snprintf(r->refusal.text, sizeof(r->refusal.text), "%.*s", (int)n, text);
+		if (n >= sizeof(r->refusal.text))
+			n = sizeof(r->refusal.text) - 1;
+		memmove(r->refusal.text, text, n); /* it may be that very text */
+		r->refusal.text[n] = '\0';
 		req_authenticate(r, refuse_now);
 		return;
 	}

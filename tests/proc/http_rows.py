@@ -1,0 +1,123 @@
+"""Requests that are malformed, ambiguous or merely odd, and what must come back: the status of each answer, and "close"
+when the connection ends. 200 stands for: the gate hands the request on (these paths do not exist, so the answer is 404). "wait": no answer yet."""
+
+HOST = "Host: a\r\n"
+NEXT = "GET /SMUGGLED HTTP/1.1\r\nHost: a\r\n\r\n"
+N = len(NEXT)
+
+
+def get(*lines, target="/x", version="HTTP/1.1", method="GET"):
+    return f"{method} {target} {version}\r\n" + HOST + "".join(line + "\r\n" for line in lines) + "\r\n"
+
+
+def post(*lines, body="", version="HTTP/1.1", method="POST"):
+    return get(*lines, version=version, method=method) + body
+
+
+def chunked(body):
+    return post("Transfer-Encoding: chunked", body=body)
+
+
+ROWS = [
+    ("plain GET", get(), "200"),
+    ("three at once", get(target="/a") + get(target="/b") + get(target="/c"), "200 200 200"),
+    ("no Host", "GET /x HTTP/1.1\r\n\r\n", "400 close"),
+    ("two Hosts", get("Host: b"), "400 close"),
+    ("same length twice", post("Content-Length: 3", "Content-Length: 3", body="abc"), "400 close"),
+    ("two lengths", post("Content-Length: 0", f"Content-Length: {N}", body=NEXT), "400 close"),
+    ("list of lengths", post("Content-Length: 3, 3", body="abc"), "400 close"),
+    ("length and chunked", post("Content-Length: 5", "Transfer-Encoding: chunked", body="0\r\n\r\n" + NEXT), "400 close"),
+    ("coding xchunked", post("Transfer-Encoding: xchunked", body=NEXT), "501 close"),
+    ("coding gzip", post("Transfer-Encoding: gzip", body=NEXT), "501 close"),
+    ("coding identity", post("Transfer-Encoding: identity", body=NEXT), "501 close"),
+    ("coding chunked, identity", post("Transfer-Encoding: chunked, identity", body="0\r\n\r\n" + NEXT), "501 close"),
+    ("coding gzip, chunked", post("Transfer-Encoding: gzip, chunked", body="3\r\nabc\r\n0\r\n\r\n"), "501 close"),
+    ("coding with parameter", post("Transfer-Encoding: chunked;q=1", body="3\r\nabc\r\n0\r\n\r\n"), "501 close"),
+    ("coding after VT", post("Transfer-Encoding: \x0bchunked", body=NEXT), "400 close"),
+    ("coding after TAB", post("Transfer-Encoding:\tchunked", body="3\r\nabc\r\n0\r\n\r\n"), "200"),
+    ("blank before the colon of the coding", post("Transfer-Encoding : chunked", body=NEXT), "400 close"),
+    ("blank before the colon of the length", post(f"Content-Length : {N}", body=NEXT), "400 close"),
+    ("length, and coding with blank", post(f"Content-Length: {N}", "Transfer-Encoding : chunked", body=NEXT), "400 close"),
+    (
+        "chunked in HTTP/1.0",
+        post("Connection: keep-alive", "Transfer-Encoding: chunked", body="3\r\nabc\r\n0\r\n\r\n", version="HTTP/1.0"),
+        "501 close",
+    ),
+    ("folded field", get("A: b\r\n c"), "400 close"),
+    ("folded coding", post("Transfer-Encoding:\r\n chunked", body="3\r\nabc\r\n0\r\n\r\n"), "501 close"),
+    ("fold before any field", "GET /x HTTP/1.1\r\n A: b\r\n" + HOST + "\r\n", "400 close"),
+    ("lines end with LF only", "GET /x HTTP/1.1\nHost: a\n\n", "wait"),
+    ("one line ends with LF", "GET /x HTTP/1.1\r\nHost: a\nX: y\r\n\r\n", "400 close"),
+    ("CR within a value", get("A: b\rc"), "400 close"),
+    ("NUL within a value", get("A: b\0c"), "400 close"),
+    ("NUL within the length", post("Content-Length: 0\x001", body=NEXT), "400 close"),
+    ("NUL at the start of a line", get("\0A: b", "B: c"), "400 close"),
+    ("NUL in the target", get(target="/a\0b"), "400 close"),
+    ("%00 in the target", get(target="/a%00b"), "200"),
+    ("%2e%2e in the target", get(target="/a/%2e%2e/j"), "200"),
+    ("encoded letter", get(target="/%6a"), "200"),
+    ("malformed percent", get(target="/a%zz"), "200"),
+    ("8-bit target", get(target="/\xe9"), "400 close"),
+    ("blanks in the target", get(target="/a b c"), "505 close"),
+    ("fragment", get(target="/a#b"), "400 close"),
+    ("two slashes", get(target="//evil/p"), "400 close"),
+    ("absolute target", get(target="http://h/x?q"), "400 close"),
+    ("absolute target and close", get("Connection: close", target="http://h/x"), "400 close"),
+    ("ftp target", get(target="ftp://h/x"), "400 close"),
+    ("OPTIONS *", get(target="*", method="OPTIONS"), "400 close"),
+    ("no slash", get(target="x"), "400 close"),
+    ("HEAD", get(method="HEAD"), "200"),
+    ("HEAD with a body", post(f"Content-Length: {N}", body=NEXT, method="HEAD"), "400 close"),
+    ("GET with a body", post("Content-Length: 3", body="abc", method="GET"), "400 close"),
+    ("DELETE with a body", post("Content-Length: 3", body="abc", method="DELETE"), "400 close"),
+    ("PATCH with a body", post("Content-Length: 3", body="abc", method="PATCH"), "200"),
+    ("TRACE with a body", post(f"Content-Length: {N}", body=NEXT, method="TRACE"), "501 close"),
+    ("CONNECT", "CONNECT a:1 HTTP/1.1\r\n" + HOST + "Content-Length: 0\r\n\r\n" + NEXT, "501 close"),
+    ("unknown method", post(f"Content-Length: {N}", body=NEXT, method="FOO"), "501 close"),
+    ("lower-case method", get(method="get"), "501 close"),
+    ("length 0, then another", post("Content-Length: 0", body=NEXT), "200 200"),
+    ("length +3", post("Content-Length: +3", body="abc"), "400 close"),
+    ("length -1", post("Content-Length: -1", body="abc"), "400 close"),
+    ("length 0x3", post("Content-Length: 0x3", body="abc"), "400 close"),
+    ("length after TAB", post("Content-Length: \t3", body="abc"), "200"),
+    ("length after VT", post("Content-Length: \x0b3", body="abc"), "400 close"),
+    ("empty length", post("Content-Length:", body=NEXT), "400 close"),
+    ("length 2^63", post("Content-Length: 9223372036854775808", body="abc"), "400 close"),
+    ("length 2^63-1", post("Content-Length: 9223372036854775807", body="abc"), "400 close"),
+    ("chunk 0x3", chunked("0x3\r\nabc\r\n0\r\n\r\n"), "400 close"),
+    ("chunk +3", chunked("+3\r\nabc\r\n0\r\n\r\n"), "400 close"),
+    ("chunk -3", chunked("-3\r\nabc\r\n0\r\n\r\n"), "400 close"),
+    ("chunk after a blank", chunked(" 3\r\nabc\r\n0\r\n\r\n"), "400 close"),
+    ("chunk before junk", chunked("3 junk\r\nabc\r\n0\r\n\r\n"), "400 close"),
+    ("chunk with extension", chunked("3;a=b\r\nabc\r\n0\r\n\r\n"), "200"),
+    ("chunk without its CRLF", chunked("3\r\nabc0\r\n\r\n"), "400 close"),
+    ("chunk lines end with LF only", chunked("3\nabc\n0\n\n"), "wait"),
+    ("empty lines before a chunk", chunked("\r\n\r\n3\r\nabc\r\n0\r\n\r\n"), "400 close"),
+    ("NUL in a chunk size", chunked("3\0ff\r\nabc\r\n0\r\n\r\n"), "400 close"),
+    ("NUL before a chunk size", chunked("\0zz\r\n3\r\nabc\r\n0\r\n\r\n"), "400 close"),
+    ("chunk 2^64", chunked("10000000000000000\r\nabc"), "400 close"),
+    ("chunk 2^63-1", chunked("7fffffffffffffff\r\nabc"), "400 close"),
+    ("trailers", chunked("3\r\nabc\r\n0\r\nX-Trail: 1\r\nContent-Length: 9\r\n\r\n"), "200"),
+    ("trailer without colon", chunked("3\r\nabc\r\n0\r\nnocolon\r\n\r\n"), "200"),
+    ("garbage behind a body", post("Content-Length: 3", body="abcGARBAGE\r\n\r\n"), "200 400 close"),
+    ("empty lines first", "\r\n\r\n" + get(), "400 close"),
+    ("100-continue with the body at hand", post("Expect: 100-continue", "Content-Length: 3", body="abc", method="PUT"), "200"),
+    ("another expectation", post("Expect: foo", f"Content-Length: {N}", body=NEXT, method="PUT"), "417 close"),
+    ("field without colon", get("nocolon"), "400 close"),
+    ("field without name", get(": v"), "400 close"),
+    ("blank in a name", get("A B: v"), "400 close"),
+    ("bytes in a name", get("A\x01\xe9: v"), "400 close"),
+    ("HTTP/1.2", get(version="HTTP/1.2"), "505 close"),
+    ("HTTP/2.0", get(version="HTTP/2.0"), "505 close"),
+    ("HTTP/0.9", "GET /x\r\n\r\n", "400 close"),
+    ("HTTP/-1.-1", get(version="HTTP/-1.-1"), "505 close"),
+    ("HTTP/1.1x", get(version="HTTP/1.1x"), "505 close"),
+    ("HTTP/ 1.01", get(version="HTTP/ 1.01"), "505 close"),
+    ("TABs in the request line", "GET\t/x\tHTTP/1.1\r\n" + HOST + "\r\n", "400 close"),
+    ("preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "501 close"),
+    ("a field of 20 kB", get("A: " + "a" * 20000), "431 close"),
+    ("500 fields", get(*[f"a{i}: b" for i in range(500)]), "431 close"),
+    ("HTTP/1.0", "GET /x HTTP/1.0\r\n\r\n", "200 close"),
+    ("close in a list, then another", get("Connection: close, te") + NEXT, "200 close"),
+    ("upgrade", get("Connection: Upgrade", "Upgrade: h2c"), "200"),
+]

@@ -1,0 +1,415 @@
+"""apid's HTTP: what is malformed is refused, what is slow is ended, nothing grows, and the next request works."""
+
+import json
+import os
+import socket
+import threading
+import time
+
+import http_rows
+import layout
+import pytest
+from apid_server import BOX_URL, KEY, Server, head, post, statuses, until
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as s:
+        yield s
+
+
+@pytest.fixture(autouse=True)
+def next_request_works(request):
+    yield
+    if "server" in request.fixturenames:
+        s = request.getfixturevalue("server")
+        s.on.clear()
+        assert s("GET", "/healthz", key=None).status_code == 200
+
+
+def test_all_rows_are_there():
+    assert len(http_rows.ROWS) == 97
+
+
+@pytest.mark.parametrize("name, sent, want", http_rows.ROWS, ids=[r[0] for r in http_rows.ROWS])
+@pytest.mark.parametrize("split", [False, True], ids=["whole", "in pieces"])
+def test_every_odd_request_is_handed_on_or_refused_as_a_whole(server, name, sent, want, split):
+    data = sent.encode("latin-1")
+    cut = [data[: len(data) // 2], data[len(data) // 2 : -1], data[-1:]]
+    got, end = server.raw(data, wait=0.25, parts=cut if split else None)
+    answers = [404 if w == "200" else int(w) for w in want.split() if w.isdigit()]
+    assert statuses(got) == answers, got
+    if not (split and "Expect" in sent):  # then it was answered before the body was there
+        assert (end != "open") == ("close" in want), (end, got)
+    assert b"html" not in got.lower()
+
+
+def test_refusals_of_the_gate_have_the_one_shape_and_headers(server):
+    got, _ = server.raw(b"GET /x HTTP/1.1\r\n\r\n")
+    top, body = got.split(b"\r\n\r\n")
+    assert set(json.loads(body)) == {"error"} and set(json.loads(body)["error"]) == {"code", "message"}
+    for line in (b"Cache-Control: no-store", b"X-Content-Type-Options: nosniff", b"X-Request-Id: req_", b"Connection: close"):
+        assert line in top
+
+
+def test_target_over_8_kib_is_414(server):
+    assert statuses(server.raw(head("GET", "/v1/sandboxes?x=" + "a" * 9000))[0]) == [414]
+    assert statuses(server.raw(b"GET /" + b"a" * 40000)[0]) == [414]
+    assert statuses(server.raw(head("GET", BOX_URL + "/files?path=" + "a" * 4000))[0]) == [404]
+
+
+def test_401_comes_before_the_body_and_no_100_is_granted(server):
+    for method, path in (("POST", "/v1/sandboxes"), ("PUT", BOX_URL + "/files?path=x"), ("POST", BOX_URL + "/exec/stream?request=e30")):
+        got, end = server.raw(head(method, path, "Content-Length: 1000000", "Expect: 100-continue", key=False), wait=3)
+        assert statuses(got) == [401] and end == "closed"
+        got, end = server.raw(head(method, path, "Transfer-Encoding: chunked", key=False), wait=3)
+        assert statuses(got) == [401]
+
+
+def test_100_is_granted_once_the_key_is_good(server):
+    with server.connect() as s:
+        s.sendall(head("PUT", BOX_URL + "/files?path=expect", "Content-Length: 5", "Expect: 100-continue"))
+        assert statuses(s.recv(4096)) == [100]
+        s.sendall(b"hello")
+        assert statuses(s.recv(4096)) == [200]
+        s.sendall(head("GET", BOX_URL))
+        assert statuses(s.recv(4096)) == [200]
+    assert server.files["/workspace/expect"] == b"hello"
+
+
+def test_early_refusal_reaches_a_client_that_keeps_sending(server):
+    with server.connect() as s:
+        s.sendall(head("PUT", BOX_URL + "/files?path=x", "Content-Length: 60000000"))
+        try:
+            for _ in range(100):
+                s.sendall(b"x" * 100_000)
+        except OSError:
+            pass
+        assert statuses(s.recv(4096)) == [413]
+
+
+def test_pipelined_requests_are_answered_in_order(server):
+    data = head("GET", BOX_URL) + post(BOX_URL + "/exec", {"command": "echo 1"}) + head("GET", "/nope") + head("GET", BOX_URL)
+    got, _ = server.raw(data, wait=1)
+    assert statuses(got) == [200, 200, 404, 200]
+
+
+def test_thousand_pipelined_requests_are_all_answered(server):
+    with server.connect(10) as s:
+        threading.Thread(target=s.sendall, args=(head("GET", BOX_URL) * 1000,)).start()
+        n, tail = 0, b""
+        while n < 1000:
+            got = tail + s.recv(65536)
+            n += got.count(b"HTTP/1.1 200")
+            tail = got[-11:] if not got.endswith(b"HTTP/1.1 200") else b""
+    assert n == 1000
+
+
+def test_half_closed_client_still_gets_its_answer(server):
+    got, end = server.raw(head("GET", BOX_URL), half_close=True)
+    assert (statuses(got), end) == ([200], "closed")
+    got, end = server.raw(head("GET", BOX_URL) * 3, half_close=True)
+    assert statuses(got) == [200] * 3
+    server.files["/workspace/big"] = os.urandom(3_000_000)
+    got, end = server.raw(head("GET", BOX_URL + "/files?path=big"), half_close=True, wait=3)
+    assert got.endswith(server.files["/workspace/big"])
+    got, end = server.raw(b"nonsense\r\n\r\n", half_close=True)
+    assert statuses(got) == [400]
+
+
+def test_http_1_0_is_answered_and_closed(server):
+    got, end = server.raw(f"GET {BOX_URL} HTTP/1.0\r\nX-API-Key: {KEY}\r\n\r\n".encode())
+    assert got.startswith(b"HTTP/1.0 200") and end == "closed" and got.count(b"Connection:") == 1
+    ask = f"GET {BOX_URL} HTTP/1.0\r\nX-API-Key: {KEY}\r\nConnection: keep-alive\r\n\r\n".encode()
+    got, end = server.raw(ask * 2)
+    assert statuses(got) == [200, 200] and end == "open"
+    body = b'{"command":"echo hi"}'
+    got, end = server.raw(
+        f"POST {BOX_URL}/exec/stream HTTP/1.0\r\nX-API-Key: {KEY}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    )
+    assert end == "closed" and b"chunked" not in got and got.endswith(b'"duration_ms":1234}\n')
+
+
+def test_head_answers_like_get_without_the_body(server):
+    server.files["/workspace/f"] = b"12345"
+    for path in ("/healthz", BOX_URL, "/v1/sandboxes", BOX_URL + "/files?path=f", BOX_URL + "/files/list", "/nope"):
+        a, _ = server.raw(head("HEAD", path, "Connection: close"))
+        b, _ = server.raw(head("GET", path, "Connection: close"))
+        assert statuses(a) == statuses(b) and a.endswith(b"\r\n\r\n") and a.count(b"\r\n\r\n") == 1
+
+        def length(x):
+            return [line for line in x.split(b"\r\n") if line.startswith(b"Content-Length")]
+
+        assert length(a) == length(b) != []
+
+
+def test_request_id_is_echoed_if_harmless(server):
+    assert server("GET", BOX_URL, headers={"X-Request-Id": "my-Id.1_"}).headers["X-Request-Id"] == "my-Id.1_"
+    assert server.seen[-1].fields["ask"]["request_id"] == "my-Id.1_"
+    for bad in ("a b", "x" * 65, "<x>", "", "é"):
+        assert server("GET", BOX_URL, headers={"X-Request-Id": bad.encode()}).headers["X-Request-Id"].startswith("req_")
+
+
+def test_many_errors_leave_the_connection_usable(server):
+    with server.connect() as s:
+        f = s.makefile("rb")
+        for i in range(200):
+            path = (BOX_URL, "/v1/nope", "/v1/sandboxes/sb_zz")[i % 3]
+            s.sendall(head("GET", path))
+            status = int(f.readline().split()[1])
+            assert status == (200, 404, 404)[i % 3]
+            n = 0
+            while (line := f.readline()) != b"\r\n":
+                if line.lower().startswith(b"content-length:"):
+                    n = int(line.split(b":")[1])
+            f.read(n)
+
+
+def test_slow_heads_and_bodies_do_not_hold_others_and_are_ended(server):
+    socks = []
+    for i in range(90):
+        s = server.connect()
+        s.sendall([b"", b"GET /v1/sandboxes HTTP/1.1\r\nHost: a\r\n", post(BOX_URL + "/exec", b"x" * 99)[:-50]][i % 3])
+        socks.append(s)
+    start = time.monotonic()
+    assert server("GET", BOX_URL).status_code == 200 and time.monotonic() - start < 1
+    one = socks[1]
+    one.settimeout(15)
+    for _ in range(9):  # a byte a second does not help
+        one.sendall(b"A")
+        time.sleep(1)
+    assert one.recv(100) == b"" and time.monotonic() - start < 13
+    for s in socks:
+        s.close()
+
+
+def test_body_below_the_minimum_rate_is_ended(server):
+    with server.connect(45) as s:
+        s.sendall(head("PUT", BOX_URL + "/files?path=slow", "Content-Length: 1000000"))
+        start = time.monotonic()
+        try:
+            while time.monotonic() - start < 36:
+                s.sendall(b"x" * 100)
+                s.settimeout(0.5)
+                try:
+                    if s.recv(100) == b"":
+                        break
+                except TimeoutError:
+                    pass
+        except OSError:
+            pass
+        assert 25 < time.monotonic() - start < 35
+    assert "/workspace/slow" not in server.files
+
+
+def test_client_that_reads_nothing_is_ended_after_the_stall_and_one_that_reads_slowly_is_not(server):
+    server.files["/workspace/huge"] = bytes(40_000_000)
+    stuck, slow = server.connect(), server.connect(60)
+    for s in (stuck, slow):
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        s.sendall(head("GET", BOX_URL + "/files?path=huge"))
+    before = server.fds()
+    start = time.monotonic()
+    while time.monotonic() - start < 36:
+        slow.recv(20_000)
+        time.sleep(1)
+    assert server.fds() < before, "the stuck one was not ended"
+    assert slow.recv(1000) != b""
+    stuck.close()
+    slow.close()
+
+
+def test_flood_behind_a_running_request_is_not_read(server):
+    before = server.rss()
+    with server.connect() as s:
+        s.sendall(post(BOX_URL + "/exec", {"command": "wait"}))
+        s.settimeout(1)
+        sent = 0
+        try:
+            while sent < 100_000_000:
+                sent += s.send(b"GET / HTTP/1.1\r\n" * 4096)
+        except TimeoutError:
+            pass
+        assert sent < 20_000_000 and server.rss() - before < 4000
+
+
+def test_flood_behind_a_running_stream_is_not_read(server):
+    def work(m, r):
+        r.recv()
+        r.send(layout.RECORD_STARTED)
+        for _ in range(3000):
+            r.send(layout.RECORD_STDOUT, b"x")
+            time.sleep(0.0005)
+        r.send(layout.RECORD_EXIT, layout.pack("r_exit"))
+
+    server.on["EXEC"] = lambda s, m: s.spawn(m, lambda r: work(m, r))
+    before = server.rss()
+    with server.connect() as s:
+        s.sendall(post(BOX_URL + "/exec/stream", {"command": "x"}))
+        s.settimeout(0.5)
+        sent, peak, end = 0, 0, time.monotonic() + 3
+        while time.monotonic() < end:
+            try:
+                sent += s.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 2000)
+            except TimeoutError:
+                pass
+            peak = max(peak, server.rss())
+        assert peak - before < 4000, (sent, peak - before)
+
+
+def test_memory_stays_flat_over_a_400_mb_upload(server):
+    def swallow(s, m):
+        def work(r):
+            total = 0
+            while (part := r.recv(30))[0] == layout.RECORD_DATA:
+                total += len(part[1])
+            r.send(layout.RECORD_META, layout.pack("r_meta", {"size": total}))
+            r.send(layout.RECORD_DONE, layout.pack("r_done", {"bytes": total}))
+
+        s.spawn(m, work)
+
+    with Server(MAX_FILE_BYTES=1 << 30) as s:
+        s.on["FILE_WRITE"] = swallow
+        s("PUT", BOX_URL + "/files?path=x", data=b"x" * 5_000_000)
+        before, peak = s.rss(), []
+        for chunked in (False, True):
+            with s.connect(30) as c:
+                n = 200_000_000
+                c.sendall(head("PUT", BOX_URL + "/files?path=x", "Transfer-Encoding: chunked" if chunked else f"Content-Length: {n}"))
+                piece = b"x" * 1_000_000
+                for _ in range(n // len(piece)):
+                    c.sendall(b"f4240\r\n" + piece + b"\r\n" if chunked else piece)
+                    peak.append(s.rss())
+                c.sendall(b"0\r\n\r\n" if chunked else b"")
+                got = c.recv(65536)
+                assert statuses(got) == [200] and b'"size":200000000' in got
+        assert max(peak) - before < 3000, max(peak) - before
+
+
+def test_memory_stays_flat_with_readers_that_do_not_read(server):
+    server.files["/workspace/huge"] = bytes(30_000_000)
+    before = server.rss()
+    socks = []
+    for i in range(20):
+        s = server.connect()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.sendall(head("GET", BOX_URL + "/files?path=huge") if i % 2 else post(BOX_URL + "/exec/stream", {"command": "many 400"}))
+        socks.append(s)
+    time.sleep(2)
+    grown = server.rss() - before
+    for s in socks:
+        s.close()
+    assert grown < 20 * 700, grown
+
+
+def test_descriptors_are_given_back(server):
+    server("GET", BOX_URL)
+    time.sleep(0.2)
+    before = server.fds()
+    for _ in range(30):
+        server("POST", BOX_URL + "/exec", json={"command": "echo x"})
+        server("PUT", BOX_URL + "/files?path=y", data=b"x")
+        server("GET", BOX_URL + "/files?path=y")
+        server("GET", BOX_URL + "/files?path=none")
+        server("POST", BOX_URL + "/exec/stream", json={"command": "error 400"})
+        server("POST", "/v1/sandboxes", json={"env": {"A": "b"}})
+        server.raw(post(BOX_URL + "/exec", b"{")[:-1], wait=0.001)
+        server.raw(b"junk\r\n\r\n", wait=0.001)
+    assert until(lambda: server.fds() <= before), server.fds() - before
+
+
+def test_many_connections_leave_room_for_a_new_one(server):
+    socks = [server.connect() for _ in range(1150)]
+    start = time.monotonic()
+    assert server("GET", BOX_URL).status_code == 200 and time.monotonic() - start < 3
+    assert server.fds() < 1100
+    for s in socks:
+        s.close()
+    assert until(lambda: server.fds() < 50)
+
+
+def test_out_of_descriptors_neither_spins_nor_dies():
+    import resource
+
+    with Server() as s:
+        try:
+            resource.prlimit(s.program.pid, resource.RLIMIT_NOFILE, (20, 20))
+        except PermissionError:
+            pytest.skip("this machine does not let us lower the limit of another process")
+        socks = [s.connect() for _ in range(40)]
+        before = sum(map(int, open(f"/proc/{s.program.pid}/stat").read().split()[13:15]))
+        time.sleep(1.5)
+        used = sum(map(int, open(f"/proc/{s.program.pid}/stat").read().split()[13:15])) - before
+        assert used < 20 and s.program.log().count("accept") < 10
+        for c in socks:
+            c.close()
+        assert until(lambda: s("GET", BOX_URL).status_code == 200)
+
+
+def test_a_client_that_leaves_while_managerd_thinks_costs_nothing(server):
+    held = []
+    server.on["GET"] = lambda s, m: held.append(m)
+    for _ in range(50):
+        with server.connect() as s:
+            s.sendall(head("GET", BOX_URL))
+    assert until(lambda: len(held) == 50)
+    server.on.clear()
+    for m in held:
+        server.sandbox(m)
+    assert server("GET", BOX_URL).status_code == 200
+
+
+def test_port_that_is_opened_later_is_served_then():
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    with layout.Program("apid", ["chan", listener]) as p:
+        time.sleep(0.3)
+        assert p.alive() and "accept" not in p.log()
+        listener.listen(16)
+        with socket.create_connection(listener.getsockname(), 5) as s:
+            s.sendall(b"GET /nope HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert s.recv(100).startswith(b"HTTP/1.1 404")
+    listener.close()
+
+
+def test_sigterm_ends_streams_with_an_error_line_and_answers_what_waits():
+    s = Server()
+    s.on["GET"] = lambda *_: None
+    with s.connect() as stream, s.connect() as waiting, s.connect() as idle:
+        stream.sendall(post(BOX_URL + "/exec/stream", {"command": "wait"}))
+        first = stream.recv(4096)
+        waiting.sendall(head("GET", BOX_URL))
+        assert until(lambda: any(m.name == "GET" for m in s.seen))
+        idle.sendall(b"GET /x")
+        os.kill(s.program.pid, 15)
+        assert statuses(waiting.recv(4096)) == [503]
+        rest = first
+        while part := stream.recv(4096):
+            rest += part
+        assert b'{"type":"error","data":"the server is going down"}' in rest and rest.endswith(b"0\r\n\r\n")
+    assert s.program.wait(2.5) == 0
+    s.stop()
+
+
+@pytest.mark.parametrize("name, id", [("REPLY", 5), ("SANDBOX", 1 << 40), ("PAGE_END", 0)])
+def test_answer_to_nothing_from_managerd_is_fatal(name, id):
+    s = Server()
+    s.send(name, id, {} if name != "REPLY" else {"status": 200})
+    assert s.program.wait(5) == 1
+    s.program.stop()
+
+
+def test_wrong_kind_of_answer_from_managerd_is_fatal():
+    s = Server()
+    s.on["GET"] = lambda s, m: s.snapshot(m)
+    with s.connect() as c:
+        c.sendall(head("GET", BOX_URL))
+        assert s.program.wait(5) == 1
+    s.program.stop()
+
+
+def test_end_of_managerd_ends_apid():
+    s = Server()
+    s.chan.sock.shutdown(socket.SHUT_RDWR)
+    assert s.program.wait(5) == 1
+    s.program.stop()
