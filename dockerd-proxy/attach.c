@@ -27,6 +27,8 @@ struct attach {
 	int fd;
 	struct event *ev;
 	char container[72];
+	size_t len; /* of the head, as far as it was read */
+	char head[HEAD_MAX];
 };
 
 static TAILQ_HEAD(, attach) attaches = TAILQ_HEAD_INITIALIZER(attaches);
@@ -86,19 +88,28 @@ static void
 on_head(evutil_socket_t fd, short what, void *arg)
 {
 	struct attach *a = arg;
-	char buf[HEAD_MAX];
+	char *end = a->head + a->len;
 	int status = 0, whole = -1;
-	size_t len = 0;
+	size_t total = 0;
+	ssize_t n = -1;
 
 	if (what & EV_READ) {
-		ssize_t n = recv(fd, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
+		n = recv(fd, end, sizeof(a->head) - a->len, MSG_PEEK | MSG_DONTWAIT);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		whole = n <= 0 ? -1 : head_parse(buf, (size_t)n, &status, &len);
+		if (n > 0)
+			whole = head_parse(a->head, a->len + (size_t)n, &status, &total);
 	}
+	/* Only now is it known that these bytes are the head's. */
 	if (whole == 0)
+		total = a->len + (size_t)n;
+	if (whole >= 0 && recv(fd, end, total - a->len, MSG_DONTWAIT) != (ssize_t)(total - a->len))
+		whole = -1;
+	if (whole == 0) {
+		a->len = total;
 		return;
-	if (whole < 0 || status != 101 || recv(fd, buf, len, MSG_DONTWAIT) != (ssize_t)len) {
+	}
+	if (whole < 0 || status != 101) {
 		attach_end(a, status == 101 ? 0 : status, NULL);
 		return;
 	}
@@ -126,8 +137,7 @@ attach_open(struct attach *a)
 		attach_end(a, 0, NULL);
 		return;
 	}
-	/* Edge-triggered: what is only peeked at would else be reported without end. */
-	a->ev = event_new(proxy.base, a->fd, EV_READ | EV_PERSIST | EV_ET, on_head, a);
+	a->ev = event_new(proxy.base, a->fd, EV_READ | EV_PERSIST, on_head, a);
 	if (a->ev == NULL || event_add(a->ev, &(struct timeval){.tv_sec = CALL_SECONDS}) != 0)
 		fatalx("out of memory");
 }

@@ -212,9 +212,8 @@ on_event(void *arg, json_t *line)
 	struct m_d_event m = {0};
 
 	(void)arg;
-	if (ns <= event_ns) /* told again after a break */
-		return;
-	event_ns = ns;
+	if (ns > event_ns)
+		event_ns = ns;
 	strlcpy(m.container, id, sizeof(m.container));
 	for (; m.event < sizeof(names) / sizeof(names[0]); m.event++)
 		if (strcmp(text_at(line, "Action"), names[m.event]) == 0 && owned_find(id) != NULL)
@@ -235,6 +234,7 @@ follow(void)
 	struct engine_call call = {.method = "GET", .line = on_event, .done = on_events_end};
 
 	following = 1;
+	event_ns++;
 	engine_call(&call,
 	    "/events?since=%lld.%09lld&filters=%%7B%%22label%%22%%3A%%5B%%22" LABEL_INSTANCE
 	    "%%3D%s%%22%%5D%%7D",

@@ -144,7 +144,8 @@ image_allowed(const char *globs, const char *image, const struct image_ref *ref)
 	char glob[1024];
 	size_t host = strlen(ref->host);
 
-	for (const char *p = globs; *p != '\0'; p += strspn(p, ", \t")) {
+	for (const char *p = globs; *p != '\0';) {
+		p += strspn(p, ", \t");
 		size_t n = strcspn(p, ",");
 		size_t end = n;
 		while (end > 0 && (p[end - 1] == ' ' || p[end - 1] == '\t'))
