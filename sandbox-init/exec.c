@@ -209,7 +209,8 @@ exec_try_finish(void *arg)
 	exec_free(e);
 }
 
-/* Output may be there before the supervisor's word that the command runs, but must not overtake it. */
+/* Output may be there before the supervisor's word that the command runs, but must not overtake it.
+ */
 static void
 exec_started(struct exec *e)
 {

@@ -174,7 +174,8 @@ void
 source_credit(struct source *s)
 {
 	if (s->fd >= 0)
-		s->watch.events = !s->held && s->left != 0 && channel_allows(s->ch) > 0 ? POLLIN : 0;
+		s->watch.events =
+		    !s->held && s->left != 0 && channel_allows(s->ch) > 0 ? POLLIN : 0;
 }
 
 void

@@ -25,7 +25,7 @@ struct walk {
 	const char *root_path;
 	int flags;
 	int links;
-	char rest[2 * PATH_MAX]; /* still to go */
+	char rest[2 * PATH_MAX]; /* still to go: "" or from a slash on */
 	char done[PATH_MAX];     /* from the root to at, without links */
 };
 
@@ -57,7 +57,7 @@ walk_up(struct walk *w)
 		return strcmp(w->root_path, "/") == 0 ? 0 : -1;
 	}
 	*slash = '\0';
-	if ((size_t)snprintf(again, sizeof(again), "%s/%s", w->done, w->rest) >= sizeof(again)) {
+	if ((size_t)snprintf(again, sizeof(again), "%s%s", w->done, w->rest) >= sizeof(again)) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
@@ -92,7 +92,7 @@ walk_link(struct walk *w, int link)
 		w->done[0] = '\0';
 		walk_to(w, w->root);
 	}
-	if ((size_t)snprintf(again, sizeof(again), "%s/%s", t, w->rest) >= sizeof(again)) {
+	if ((size_t)snprintf(again, sizeof(again), "%s%s", t, w->rest) >= sizeof(again)) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}

@@ -20,8 +20,9 @@
 #include "sandbox-init/transfer.h"
 #include "sandbox-init/worker.h"
 
-#define STALL_US 30000000 /* frozen that long without credit: the client cannot have its snapshot \
-			   */
+#define STALL_US                                                                         \
+	30000000 /* frozen that long without credit: the client cannot have its snapshot \
+		  */
 
 struct transfer {
 	struct channel *ch; /* NULL: called off, the worker cleans up */

@@ -14,8 +14,9 @@
 #define WORKER_DATA 3 /* pipe: the tar, to or from PID 1 */
 #define WORKER_CONTROL \
 	4 /* SEQPACKET socket: struct worker_report out, one byte in: go on and finish */
-#define WORKER_FOLDER 5 /* O_PATH descriptor of the root of the tree (EXPORT: or of the one file) \
-			 */
+#define WORKER_FOLDER                                                               \
+	5 /* O_PATH descriptor of the root of the tree (EXPORT: or of the one file) \
+	   */
 
 struct worker_report {
 	uint32_t status;

@@ -1,4 +1,5 @@
-/* An image may bring a /workspace of its own; if the sandbox user does not own it, a snapshot of it could not be whole. */
+/* An image may bring a /workspace of its own; if the sandbox user does not own it, a snapshot of it
+ * could not be whole. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
