@@ -61,15 +61,15 @@ on_removed(void *arg, int failed)
 	uint32_t retry;
 
 	box->op = NULL;
-	if (c != NULL) {
-		retry = c->status == 429 ? 5 : 0;
-		request_retry(&c->rq, c->status, retry, "%s", c->text);
-		TAILQ_FOREACH (w, &c->waiters, entry)
-			request_retry(&w->rq, c->status, retry, "%s", c->text);
-		create_free(c);
-	}
 	if (!failed)
-		box_remove(box);
+		box_remove(box); /* before it is said */
+	if (c == NULL)
+		return;
+	retry = c->status == 429 ? 5 : 0;
+	request_retry(&c->rq, c->status, retry, "%s", c->text);
+	TAILQ_FOREACH (w, &c->waiters, entry)
+		request_retry(&w->rq, c->status, retry, "%s", c->text);
+	create_free(c);
 }
 
 static void
