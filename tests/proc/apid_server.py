@@ -12,6 +12,7 @@ import time
 import layout
 import requests
 
+SANITIZED = "san-" in str(layout.BUILD)  # then memory says nothing about the program
 KEY = "test-key-0123456789"
 AUTH = f"Authorization: Bearer {KEY}\r\n".encode()
 SB, SNAP = 0x0123456789ABCDEF, 0x1123456789ABCDEF
@@ -321,6 +322,9 @@ class Server:
                 return out, "reset"
 
     def rss(self):
+        """KiB; always the same in a build with sanitizers."""
+        if SANITIZED:
+            return 0
         text = open(f"/proc/{self.program.pid}/status").read()
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1])
 
