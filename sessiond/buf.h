@@ -22,7 +22,7 @@ buf_len(const struct buf *b)
 static inline uint8_t *
 buf_data(const struct buf *b)
 {
-	return b->p + b->start;
+	return b->p == NULL ? NULL : b->p + b->start;
 }
 
 /* Makes room for n bytes behind the last one and returns the place; buf_wrote() then says how many

@@ -193,7 +193,8 @@ data_put(struct data *d, uint8_t type, const void *fixed, size_t fixed_len, cons
 	if (sent < RECORD_HEADER)
 		buf_add(&d->out, header + sent, RECORD_HEADER - sent);
 	buf_add(&d->out, fixed, fixed_len);
-	buf_add(&d->out, (const uint8_t *)p + body, n - body);
+	if (n > body)
+		buf_add(&d->out, (const uint8_t *)p + body, n - body);
 }
 
 void

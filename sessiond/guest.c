@@ -95,6 +95,9 @@ guest_frames(struct session *s)
 		if (len <= 0)
 			break;
 		why = channel_frame(s, &f);
+		if (why != NULL)
+			log_debug(
+			    "breach: type %u, channel %u, %u bytes", f.type, f.channel, f.len);
 		at += (size_t)len;
 	}
 	g->in_len -= at;
@@ -349,4 +352,9 @@ guest_idle(struct session *s)
 
 	if (buf_len(&g->out) == 0)
 		buf_free(&g->out);
+	if (g->in_len == 0 && g->in_cap > GUEST_IN_MIN) {
+		free(g->in);
+		g->in = NULL;
+		g->in_cap = 0;
+	}
 }

@@ -213,8 +213,6 @@ job_free(struct job *j)
 	free(j->path);
 	free(j->text);
 	free(j);
-	if (s->njobs == 0)
-		guest_idle(s);
 }
 
 void

@@ -126,6 +126,8 @@ session_batch_end(struct session *s)
 		if (was_full && !guest_full(s))
 			session_room(s);
 	} while (was_full && !guest_full(s));
+	if (s->njobs == 0)
+		guest_idle(s);
 	if (s->state == SESSION_ENDING && TAILQ_EMPTY(&s->jobs) && chan_queued(s->manager) == 0)
 		event_base_loopbreak(s->base);
 }

@@ -4,6 +4,7 @@ import hashlib
 import os
 import socket
 import struct
+import threading
 
 import layout
 
@@ -43,6 +44,25 @@ def meta(size, **more):
 def entry(name, **more):
     data = layout.pack("g_entry", {"size": 1, "mode": 0o644, "name_len": len(name)} | more) + name
     return data + bytes(-len(data) % 8)
+
+
+def send_later(client, records):
+    """Sends records from a thread, however long the other end takes."""
+    sock = client.sock.dup()
+
+    def run():
+        sock.settimeout(30)
+        for type, data in records:
+            sock.sendall(layout.record(type, data))
+        sock.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def pieces(type, data):
+    return [(type, data[at : at + 65536]) for at in range(0, len(data), 65536)]
 
 
 def error_of(record):

@@ -6,7 +6,7 @@ import time
 
 import layout
 import pytest
-from session_kit import Session, args_record, end, error_of, exited, parse_block
+from session_kit import Session, args_record, end, error_of, exited, parse_block, pieces, send_later
 
 
 def test_exec_passes_arguments_output_and_exit():
@@ -63,18 +63,13 @@ def test_stdin_is_pumped_with_credit_and_ends():
     data = os.urandom(layout.GUEST_WINDOW + 100_000)
     with Session() as s:
         id, client, channel = s.started(stdin_follows=1)
-        for at in range(0, len(data), 65536):
-            client.send(layout.RECORD_STDIN, data[at : at + 65536]) if at < 131072 else None
+        for at in (0, 65536):
+            client.send(layout.RECORD_STDIN, data[at : at + 65536])
         rest = data[131072:]
         got = b""
         while len(got) < 131072:
             got += s.guest.expect(layout.G_STDIN, channel)[1]
-        pid = os.fork()
-        if pid == 0:
-            for at in range(0, len(rest), 65536):
-                client.send(layout.RECORD_STDIN, rest[at : at + 65536])
-            client.send(layout.RECORD_STDIN_END)
-            os._exit(0)
+        send_later(client, [*pieces(layout.RECORD_STDIN, rest), (layout.RECORD_STDIN_END, b"")])
         while len(got) < layout.GUEST_WINDOW:
             got += s.guest.expect(layout.G_STDIN, channel)[1]
         with pytest.raises(TimeoutError):
@@ -85,7 +80,6 @@ def test_stdin_is_pumped_with_credit_and_ends():
         assert got == data
         s.guest.window(channel, 1)
         s.guest.expect(layout.G_STDIN_END, channel)
-        os.waitpid(pid, 0)
         s.guest.send(layout.G_EXIT, channel, exited())
         assert s.job_end(id, 200).fields["bytes_in"] == len(data)
 

@@ -5,11 +5,12 @@ import os
 import random
 import struct
 import tempfile
+import threading
 import time
 
 import layout
 import pytest
-from session_kit import Session, end, entry, error_of, exited, meta
+from session_kit import Session, end, entry, error_of, exited, meta, pieces, send_later
 
 MIB = 1 << 20
 
@@ -142,12 +143,7 @@ def test_write_sends_what_came_and_answers_with_the_new_file():
         assert path == b"/workspace/a" and got["size"] == len(data) and got["mode"] == 0o755 and got["max"] == 1 << 20
         assert got["flags"] == layout.G_FLAG_WORKSPACE | layout.G_FLAG_PARENTS
         s.guest.send(layout.G_STARTED, channel)
-        pid = os.fork()
-        if pid == 0:
-            for at in range(0, len(data), 65536):
-                client.send(layout.RECORD_DATA, data[at : at + 65536])
-            client.send(*done(len(data)))
-            os._exit(0)
+        send_later(client, [*pieces(layout.RECORD_DATA, data), done(len(data))])
         got = b""
         while len(got) < len(data):
             piece = s.guest.expect(layout.G_DATA, channel)[1]
@@ -159,7 +155,6 @@ def test_write_sends_what_came_and_answers_with_the_new_file():
         s.guest.send(layout.G_END, channel, end(200, len(data)))
         assert [client.recv()[0], client.recv()] == [layout.RECORD_META, done(len(data))]
         assert s.job_end(id, 200).fields["bytes_in"] == len(data)
-        os.waitpid(pid, 0)
 
 
 @pytest.mark.parametrize("how", ["gone", "short", "long", "garbage", "huge"])
@@ -217,16 +212,14 @@ def test_long_list_flows_with_credit():
         id, client = s.job("S_LIST", {}, b"/workspace")
         channel, _, _ = s.guest.expect_file(layout.G_LIST)
         sender, frame, n = Sender(s.guest, channel), b"".join(entry(b"f%07d" % i) for i in range(2000)), 0
-        pid = os.fork()
-        if pid == 0:
-            for _ in range(20):
-                sender.send(layout.G_ENTRY, frame)
-            s.guest.send(layout.G_END, channel, end())
-            os._exit(0)
-        while client.recv()[0] == layout.RECORD_ENTRY:
+        thread = threading.Thread(target=lambda: [sender.send(layout.G_ENTRY, frame) for _ in range(20)])
+        thread.start()
+        while n < 40000:
+            assert client.recv()[0] == layout.RECORD_ENTRY
             n += 1
-        assert n == 40000
-        os.waitpid(pid, 0)
+        thread.join()
+        s.guest.send(layout.G_END, channel, end())
+        assert client.recv() == done(0)
         s.job_end(id, 200)
 
 
