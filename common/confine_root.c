@@ -97,29 +97,45 @@ restrict_mount(uint64_t flags, unsigned recursive)
 	return mount_setattr(AT_FDCWD, ".", recursive, &attr, sizeof(attr));
 }
 
-/* Leaves the working directory in a new, empty, read-only file system, or one that holds nothing
- * but the socket. */
+static int
+put_socket(int tree)
+{
+	int fd = open(SOCKET_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (fd == -1)
+		return -1;
+	close(fd);
+	return move_mount(tree, "", AT_FDCWD, SOCKET_NAME, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/*
+ * Leaves the working directory in a new, empty, read-only file system, or one that holds nothing
+ * but the socket.
+ */
 static int
 make_empty(const char *socket)
 {
+	const uint64_t flags =
+	    MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
 	const char *dir = mount_point();
-	int tree = -1, fd;
+	int tree = -1, saved;
 
 	if (dir == NULL || (socket != NULL && (tree = socket_mount(socket)) == -1))
 		return -1;
-	if (mount("none", dir, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, EMPTY_OPTIONS) == -1 ||
-	    chdir(dir) == -1)
+	if (mount("none", dir, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, EMPTY_OPTIONS) == -1)
 		return -1;
-	if (tree != -1) {
-		if ((fd = open(SOCKET_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) == -1)
-			return -1;
-		close(fd);
-		if (move_mount(tree, "", AT_FDCWD, SOCKET_NAME, MOVE_MOUNT_F_EMPTY_PATH) == -1)
-			return -1;
-		close(tree);
+	if (chdir(dir) == -1 || (tree != -1 && put_socket(tree) == -1) ||
+	    restrict_mount(flags, 0) == -1) {
+		/* The weaker form needs to see what is below. */
+		saved = errno;
+		if (chdir("/") == -1 || umount2(dir, MNT_DETACH) == -1)
+			fatal("confinement: umount of %s", dir);
+		errno = saved;
+		return -1;
 	}
-	return restrict_mount(
-	    MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, 0);
+	if (tree != -1)
+		close(tree);
+	return 0;
 }
 
 /* Leaves the working directory in the directory, mounted on itself. */
