@@ -262,6 +262,22 @@ def test_loopback_addresses_are_served_and_port_0_takes_a_free_one(parent, host,
     assert parent.seen("apid")[0]["config"]["3"][0] == int(found[2])
 
 
+def test_other_addresses_are_served_when_a_proxy_is_said_to_end_tls(parent):
+    parent.start(settings={"HOST": "0.0.0.0", "INSECURE_PLAINTEXT": "true"})
+    assert [0, "0.0.0.0"] in parent.seen("apid")[0]["config"].values()
+
+
+def test_two_starts_at_once_on_one_port_leave_one_server(parent):
+    """Both bind before either listens; the second must still end with the one line."""
+    parent.do("managerd", "hang")
+    first = parent.start(ready=False).proc
+    assert wait_until(lambda: parent.seen("managerd"))
+    (parent.dir / "managerd.do").unlink()
+    parent.start()
+    os.kill(parent.seen("managerd")[0]["pid"], signal.SIGKILL)
+    assert first.wait(8) == 2 and f"port {parent.port} of 127.0.0.1 is taken" in parent.log()
+
+
 def test_port_taken_is_one_clear_line(parent):
     with socket.socket() as s:
         s.bind(("127.0.0.1", parent.port))
@@ -479,6 +495,23 @@ def test_killed_program_means_a_clean_restart_with_the_port_kept(parent, name):
     assert wait_until(lambda: parent.all_started(2), 2), parent.log()
     assert all(gone(p) for p in old) and parent.proc.poll() is None and parent.proc.pid == pid
     assert f"{name}[" in parent.log() and "signal 9" in parent.log()
+
+
+def test_restart_keeps_the_options_it_was_started_with(parent):
+    (parent.dir / "conf").write_text("AGENT_SANDBOX_MAX_SANDBOXES=7\n")
+    port = parent.port
+    parent.start("-f", "conf", "--port", str(port), settings={"PORT": 1})
+    for n in (2, 3):
+        os.kill(parent.pid("apid"), signal.SIGKILL)
+        assert wait_until(lambda n=n: parent.all_started(n)), parent.log()
+    assert [7, ""] in parent.seen("managerd")[2]["config"].values() and parent.connects()
+    args = Path(f"/proc/{parent.proc.pid}/cmdline").read_bytes().split(b"\0")[1:-1]
+    assert args[0].startswith(b"--resume=") and args[1:] == [b"-f", b"conf", b"--port", str(port).encode()]
+
+
+@pytest.mark.parametrize("state", ["x", "1,2,3,4,5,6,7,8,9,10,11,12,13", "-1,0", "0,0", "0,0,99999999999999999999"])
+def test_resume_is_for_the_program_itself(parent, state):
+    parent.refused(f"--resume={state}", status=1)
 
 
 def test_filter_kill_is_named(parent):
