@@ -16,7 +16,7 @@
 #include <bsd/string.h>
 #include <event2/event.h>
 
-#define HEAD_MAX 8192
+#include "dockerd-proxy/head.h"
 
 enum step { INSPECT, UNPAUSE, HEAD, START };
 
@@ -32,25 +32,6 @@ struct attach {
 };
 
 static TAILQ_HEAD(, attach) attaches = TAILQ_HEAD_INITIALIZER(attaches);
-
-int
-head_parse(const char *p, size_t n, int *status, size_t *len)
-{
-	const char *end = memmem(p, n, "\r\n\r\n", 4);
-
-	if (memcmp(p, "HTTP/1.1 ", n < 9 ? n : 9) != 0)
-		return -1;
-	if (end == NULL)
-		return n < HEAD_MAX ? 0 : -1;
-	*status = 0;
-	for (int i = 9; i < 12; i++) {
-		if (p[i] < '0' || p[i] > '9')
-			return -1;
-		*status = *status * 10 + p[i] - '0';
-	}
-	*len = (size_t)(end - p) + 4;
-	return 1;
-}
 
 /* status 101: handed up. Else it failed, at whatever step. */
 static void

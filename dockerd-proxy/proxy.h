@@ -114,9 +114,6 @@ void container_inspect(uint64_t id, const char *container);
 /* attach.c */
 void attach_start(uint64_t id, struct owned *);
 void attach_abort(void);
-/* The status and the length of an HTTP head at p[0..n): 1, 0 when more is needed, -1 when it is
- * none. */
-int head_parse(const char *p, size_t n, int *status, size_t *len);
 
 /* body.c: the only bodies that exist, from typed fields. */
 json_t *body_sandbox(const struct m_d_create *, const char *name);
