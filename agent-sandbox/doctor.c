@@ -89,8 +89,8 @@ check_users(void)
 	}
 	for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
 		if (getpwnam(users[i]) == NULL) {
-			doctor_say(FINDING_FAIL,
-			    "the user %s does not exist: run etc/create-users.sh", users[i]);
+			doctor_say(FINDING_FAIL, "the user %s does not exist: run create-users.sh",
+			    users[i]);
 			missing = 1;
 		}
 	}

@@ -30,12 +30,12 @@ wrong(const char *what)
 	return EXIT_CONFIG;
 }
 
-/* The server beside this command, as in a build; in ../sbin; or where it was installed. It takes
+/* The server beside this command, as in a build; in ../libexec; or where it was installed. It takes
  * over the process. */
 static int
 serve(char **argv)
 {
-	static const char *const places[] = {"", "/../sbin", NULL};
+	static const char *const places[] = {"", "/../libexec/agent-sandbox", NULL};
 	char self[PATH_MAX], path[PATH_MAX + 32];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -46,12 +46,12 @@ serve(char **argv)
 	argv[0] = "agent-sandboxd";
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		snprintf(path, sizeof(path), "%s%s/agent-sandboxd",
-		    places[i] != NULL ? self : SBINDIR, places[i] != NULL ? places[i] : "");
+		    places[i] != NULL ? self : LIBEXECDIR, places[i] != NULL ? places[i] : "");
 		execv(path, argv);
 		if (errno != ENOENT)
 			fatal("%s", path);
 	}
-	fatalx("agent-sandboxd is neither beside this command nor in %s", SBINDIR);
+	fatalx("agent-sandboxd is neither beside this command nor in %s", LIBEXECDIR);
 }
 
 static int

@@ -55,7 +55,7 @@ paths_users(struct parent *p)
 		if (!p->as_root)
 			continue;
 		if ((pw = getpwnam(users[i])) == NULL)
-			fatal_config("the user %s does not exist; etc/create-users.sh makes the "
+			fatal_config("the user %s does not exist; create-users.sh makes the "
 				     "four that are needed",
 			    users[i]);
 		if (pw->pw_uid == 0 || pw->pw_gid == 0)

@@ -36,7 +36,9 @@ class Server:
         self.log = open(folder / "log", "w+")
         env = {"AGENT_SANDBOX_API_KEYS": KEY, "AGENT_SANDBOX_PORT": "0", "AGENT_SANDBOX_DATA_DIR": str(folder / "data")}
         env |= {"DOCKER_HOST": f"unix://{folder}/engine.sock"}
-        self.proc = subprocess.Popen([BUILD / "agent-sandbox", "serve"], env=env, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        self.proc = subprocess.Popen(
+            [BUILD / "agent-sandbox", "serve"], env=env, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log
+        )
         found = wait_until(lambda: re.search(r"listening on http://127.0.0.1:(\d+)", self.text()) or self.proc.poll() is not None)
         assert found and self.proc.poll() is None, self.text()
         self.port = int(found[1])
