@@ -14,6 +14,7 @@
 LIST_HEAD(bucket, box);
 
 struct box_list boxes = TAILQ_HEAD_INITIALIZER(boxes);
+char box_boot[40];
 static struct bucket table[BUCKETS];
 
 struct box *
@@ -136,4 +137,5 @@ box_set_ttl(struct box *box, int64_t ttl_s)
 {
 	box->expires_us = time_wall_us() + ttl_s * 1000000;
 	box->deadline_us = time_boot_us() + ttl_s * 1000000;
+	memcpy(box->boot, box_boot, sizeof(box->boot));
 }

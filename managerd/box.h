@@ -28,14 +28,15 @@ struct box {
 	struct spec spec;
 	int64_t created_us;
 	int64_t expires_us;
-	uint64_t source; /* snapshot, or 0 */
+	int64_t deadline_us; /* CLOCK_BOOTTIME: what counts, for as long as the machine is up */
+	char boot[40];       /* of which boot */
+	uint64_t source;     /* snapshot, or 0 */
 	struct idem idem;
 
 	/* only in memory */
 	TAILQ_ENTRY(box) order; /* oldest first, when listed */
 	LIST_ENTRY(box) bucket;
-	int listed;          /* clients may see it: it was ready once */
-	int64_t deadline_us; /* CLOCK_BOOTTIME */
+	int listed; /* clients may see it: it was ready once */
 	struct session *session;
 	int starting; /* session.c is getting it a session */
 	int inspecting;
@@ -54,6 +55,7 @@ struct box {
 
 TAILQ_HEAD(box_list, box);
 extern struct box_list boxes; /* listed ones, oldest first */
+extern char box_boot[40];     /* this boot's id; "": not known */
 
 /* A new box with this id (0: a fresh one), in no list yet but found by box_find(). Fatal when out
  * of memory. */

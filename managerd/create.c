@@ -94,6 +94,7 @@ on_ready(struct bring *b)
 	struct create *c = (struct create *)b;
 	struct box *box = b->box;
 	struct waiter *w;
+	char id[ID_TEXT_MAX];
 
 	strlcpy(box->container, b->container, sizeof(box->container));
 	box->state = BOX_RUNNING;
@@ -108,6 +109,10 @@ on_ready(struct bring *b)
 	box->op = NULL;
 	box_list(box);
 	start_adopt(box, b->session);
+	log_info("sandbox %s is ready: image %s%s", id_text(id, "sb_", box->id), box->spec.image,
+	    box->spec.network
+		? ", with network: only etc/agent-sandbox.nft keeps it from the host and its LAN"
+		: "");
 	request_sandbox(&c->rq, box);
 	TAILQ_FOREACH (w, &c->waiters, entry)
 		request_sandbox(&w->rq, box);

@@ -9,6 +9,7 @@
 #include "common/record.h"
 #include "managerd/create.h"
 #include "managerd/create_input.h"
+#include "managerd/fds.h"
 #include "proto/apid_managerd.h"
 #include "proto/data.h"
 
@@ -66,6 +67,8 @@ create_input(int fd, struct strings *env, struct strings *labels)
 	ssize_t got;
 	uint8_t *buf;
 
+	if (!fd_is_socket(fd, SOCK_STREAM))
+		fatalx("apid sent no data socket");
 	if ((buf = malloc(CREATE_RECORDS_MAX)) == NULL)
 		fatal("create");
 	while ((got = recv(fd, buf + n, CREATE_RECORDS_MAX - n, MSG_DONTWAIT)) != 0) {

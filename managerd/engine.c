@@ -5,11 +5,13 @@
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/engine.h"
+#include "managerd/fds.h"
 #include "managerd/manager.h"
 #include "managerd/reconcile.h"
 
@@ -405,6 +407,8 @@ answer_read(struct msg *m, struct answer *a)
 		a->container = ((const struct m_d_container *)m->payload)->container;
 		container_check(a->container);
 		a->fd = msg_take_fd(m);
+		if (!fd_is_socket(a->fd, SOCK_STREAM))
+			fatalx("dockerd-proxy sent a stream that is none");
 		break;
 	case MSG_D_STATE:
 		state = m->payload;

@@ -12,6 +12,7 @@
 
 #include "common/ids.h"
 #include "common/log.h"
+#include "managerd/box.h"
 #include "managerd/instance.h"
 #include "managerd/load.h"
 #include "managerd/manager.h"
@@ -22,21 +23,32 @@
 
 static char machine[65];
 
+/* The first line of a small file; "" when there is none. */
+static void
+line_read(const char *path, char *buf, size_t size)
+{
+	ssize_t n = 0;
+	int fd;
+
+	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) != -1) {
+		if ((n = read(fd, buf, size - 1)) == -1)
+			n = 0;
+		close(fd);
+	}
+	buf[n] = '\0';
+	buf[strcspn(buf, "\n")] = '\0';
+}
+
 void
 instance_warm(void)
 {
 	uint8_t digest[32];
 	char buf[256];
-	ssize_t n = 0;
-	int fd;
 
-	if ((fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC)) != -1) {
-		if ((n = read(fd, buf, sizeof(buf))) == -1)
-			n = 0;
-		close(fd);
-	}
-	SHA256((const unsigned char *)buf, n, digest);
+	line_read("/etc/machine-id", buf, sizeof(buf));
+	SHA256((const unsigned char *)buf, strlen(buf), digest);
 	hex_encode(digest, sizeof(digest), machine);
+	line_read("/proc/sys/kernel/random/boot_id", box_boot, sizeof(box_boot));
 }
 
 char *

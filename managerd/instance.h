@@ -15,7 +15,7 @@ char *instance_encode(const struct instance *);
 /* 0, or -1. */
 int instance_decode(const char *text, size_t len, struct instance *);
 
-/* Before confinement: reads the machine's id. */
+/* Before confinement: reads the machine's id and the boot's. */
 void instance_warm(void);
 /*
  * Loads instance.json or makes it, and sets mgr.uuid. A copied directory is refused (fatal) unless

@@ -8,6 +8,7 @@
 
 #include "common/log.h"
 #include "managerd/engine.h"
+#include "managerd/fds.h"
 #include "managerd/jobs.h"
 #include "managerd/manager.h"
 #include "managerd/session.h"
@@ -52,14 +53,10 @@ job_new(uint32_t type, const struct request *rq, struct msg *m)
 static int
 socket_take(struct msg *m)
 {
-	int fd = msg_take_fd(m), domain, type;
-	socklen_t len = sizeof(domain);
+	int fd = msg_take_fd(m);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == -1 || domain != AF_UNIX)
-		fatalx("apid sent no socket");
-	len = sizeof(type);
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == -1 || type != SOCK_STREAM)
-		fatalx("apid sent another kind of socket");
+	if (!fd_is_socket(fd, SOCK_STREAM))
+		fatalx("apid sent no data socket");
 	return fd;
 }
 

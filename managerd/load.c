@@ -63,7 +63,6 @@ box_damaged(uint64_t id, const char *name, const char *why)
 static void
 box_load(const char *name, void *arg)
 {
-	int64_t left;
 	uint64_t id;
 	size_t len;
 	char *text;
@@ -88,8 +87,8 @@ box_load(const char *name, void *arg)
 	} else if (box->state != BOX_CREATING && box->state != BOX_DESTROYING) {
 		if (box->state == BOX_ROLLING_BACK)
 			box->state = BOX_RUNNING; /* of the generation that the record names */
-		left = box->expires_us - time_wall_us();
-		box->deadline_us = time_boot_us() + left;
+		if (box->boot[0] == '\0' || strcmp(box->boot, box_boot) != 0)
+			box->deadline_us = time_boot_us() + box->expires_us - time_wall_us();
 		box_list(box);
 	}
 	free(text);

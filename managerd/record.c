@@ -136,12 +136,13 @@ text_of(json_t *root)
 char *
 record_box_encode(const struct box *box)
 {
-	return text_of(json_pack("{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:o, s:o, s:o}",
-	    "version", RECORD_VERSION, "id", id_encode("sb_", box->id), "state",
-	    box_state_name(box->state), "generation", (json_int_t)box->generation, "top_generation",
-	    (json_int_t)box->top, "container", box->container, "created_us",
-	    (json_int_t)box->created_us, "expires_us", (json_int_t)box->expires_us,
-	    "source_snapshot", id_encode("snap_", box->source), "idempotency",
+	return text_of(json_pack(
+	    "{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o}", "version",
+	    RECORD_VERSION, "id", id_encode("sb_", box->id), "state", box_state_name(box->state),
+	    "generation", (json_int_t)box->generation, "top_generation", (json_int_t)box->top,
+	    "container", box->container, "created_us", (json_int_t)box->created_us, "expires_us",
+	    (json_int_t)box->expires_us, "deadline_us", (json_int_t)box->deadline_us, "boot",
+	    box->boot, "source_snapshot", id_encode("snap_", box->source), "idempotency",
 	    idem_encode(&box->idem), "spec", spec_encode(&box->spec)));
 }
 
@@ -187,16 +188,16 @@ static int
 box_decode(json_t *root, struct box *box)
 {
 	json_t *id, *source, *idem, *spec;
-	json_int_t generation, top, created, expires;
-	const char *state, *container;
+	json_int_t generation, top, created, expires, deadline;
+	const char *state, *container, *boot;
 	uint64_t got;
 	int version;
 
-	if (json_unpack(root, "{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:o, s:o, s:o !}",
+	if (json_unpack(root, "{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o !}",
 		"version", &version, "id", &id, "state", &state, "generation", &generation,
 		"top_generation", &top, "container", &container, "created_us", &created,
-		"expires_us", &expires, "source_snapshot", &source, "idempotency", &idem, "spec",
-		&spec) != 0)
+		"expires_us", &expires, "deadline_us", &deadline, "boot", &boot, "source_snapshot",
+		&source, "idempotency", &idem, "spec", &spec) != 0)
 		return -1;
 	if (version != RECORD_VERSION || id_decode(id, "sb_", &got) == -1 || got != box->id)
 		return -1;
@@ -206,6 +207,8 @@ box_decode(json_t *root, struct box *box)
 	box->top = top;
 	box->created_us = created;
 	box->expires_us = expires;
+	box->deadline_us = deadline;
+	strlcpy(box->boot, boot, sizeof(box->boot));
 	if (state_decode(state, &box->state) == -1 ||
 	    container_decode(container, box->container, sizeof(box->container)) == -1 ||
 	    id_decode(source, "snap_", &box->source) == -1 || idem_decode(idem, &box->idem) == -1)

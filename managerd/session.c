@@ -3,19 +3,22 @@
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/chan_event.h"
 #include "common/ids.h"
 #include "common/log.h"
+#include "managerd/fds.h"
 #include "managerd/jobs.h"
 #include "managerd/manager.h"
 #include "managerd/session.h"
 #include "managerd/start.h"
 #include "proto/parent.h"
 
-#define UP_US 30000000 /* from asking the parent until the guest has answered */
+#define START_US 120000000 /* until the stream is there: the engine's own deadlines are shorter */
+#define UP_US 20000000     /* from then until the guest has answered */
 #define RESTORE_US 900000000
 #define END_US 2000000 /* from S_END until the parent kills it */
 
@@ -49,7 +52,7 @@ session_new(struct box *box, uint32_t generation, const struct session_owner *ow
 	s->owner = owner;
 	s->arg = arg;
 	s->guest = -1;
-	s->deadline_us = time_boot_us() + UP_US;
+	s->deadline_us = time_boot_us() + START_US;
 	LIST_INSERT_HEAD(&sessions, s, entry);
 	send_P_SESSION_START(mgr.parent, s->id, &m, NULL, 0, -1);
 	return s;
@@ -79,6 +82,7 @@ guest_send(struct session *s)
 	send_S_GUEST(s->chan, s->id, &m, NULL, 0, s->guest);
 	s->guest = -1;
 	s->guest_sent = 1;
+	s->deadline_us = time_boot_us() + UP_US;
 }
 
 void
@@ -188,7 +192,7 @@ session_arrived(uint64_t id, int fd)
 {
 	struct session *s = session_find(id);
 
-	if (s == NULL || s->chan != NULL)
+	if (s == NULL || s->chan != NULL || !fd_is_socket(fd, SOCK_SEQPACKET))
 		fatalx("the parent sent a session that was not asked for");
 	if (s->box == NULL) {
 		close(fd);

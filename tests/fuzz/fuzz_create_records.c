@@ -1,5 +1,5 @@
 /* The data socket's records that come with a CREATE. */
-// link: managerd/create_input.o managerd/spec.o
+// link: managerd/create_input.o managerd/fds.o managerd/spec.o
 #include <stdint.h>
 #include <stdlib.h>
 

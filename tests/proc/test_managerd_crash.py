@@ -223,6 +223,24 @@ def test_sandbox_that_expired_while_down_is_ended_first(start, engine):
     assert s.exec(c).fields["status"] == 200
 
 
+def test_clock_that_jumped_while_down_ends_no_sandbox_early(start, engine, data):
+    s = start()
+    b = s.box(ttl_s=100)
+    s.kill()
+    path = data / "sandboxes" / f"sb_{b:016x}.json"
+    record = json.loads(path.read_text())
+    record["expires_us"] -= 10**9  # as if the clock was put forward by a thousand seconds
+    path.write_text(json.dumps(record))
+    s = start()
+    time.sleep(0.5)
+    assert s.exec(b).fields["status"] == 200
+    s.kill()
+    record["boot"] = "another boot of the machine"
+    path.write_text(json.dumps(record))
+    s = start()
+    assert wait_until(lambda: s.get(b).name == "REPLY"), "after a boot only the wall clock is left"
+
+
 def test_unreachable_engine_at_start_does_not_hold_reads(start, engine):
     s = start()
     b = s.box()
