@@ -18,8 +18,8 @@
 
 static struct conn **by_fd; /* evhttp has no pointer for us */
 
-static void
-kick(struct conn *c)
+void
+gate_kick(struct conn *c)
 {
 	event_active(c->kick, EV_TIMEOUT, 1);
 }
@@ -28,7 +28,7 @@ void
 gate_doom(struct conn *c)
 {
 	c->doomed = 1;
-	kick(c);
+	gate_kick(c);
 }
 
 size_t
@@ -38,8 +38,8 @@ gate_unsent(const struct conn *c)
 }
 
 /* Reads when there is room for it. */
-static void
-flow(struct conn *c)
+void
+gate_flow(struct conn *c)
 {
 	if (c->eof || (c->state != GATE_CLOSING && evbuffer_get_length(c->raw) > RAW_HIGH) ||
 	    (c->state == GATE_BODY && c->paused))
@@ -63,7 +63,7 @@ on_event(struct bufferevent *bev, short what, void *evcon)
 		c->eof = 1;
 		bufferevent_disable(bev, EV_READ);
 		if (c->state == GATE_CLOSING)
-			kick(c);
+			gate_kick(c);
 		return;
 	}
 	evhttp_connection_free(evcon);
@@ -82,8 +82,8 @@ take_callbacks(struct conn *c)
 
 /* Writing past evhttp: its write callback must not fire, it would end a request that it does not
  * know. */
-static void
-write_raw(struct conn *c, const char *p, size_t n)
+void
+gate_write_raw(struct conn *c, const char *p, size_t n)
 {
 	bufferevent_data_cb on_read, on_write;
 	bufferevent_event_cb old;
@@ -101,7 +101,7 @@ gate_sent(struct conn *c)
 	if (c->r.ev == NULL) /* over already */
 		return;
 	take_callbacks(c);
-	flow(c);
+	gate_flow(c);
 }
 
 /* A head that cannot be served: the answer is ours alone, evhttp never sees it. */
@@ -121,9 +121,9 @@ refuse_head(struct conn *c, int status, const char *why)
 	    status, req_status_reason(status), req_new_id(), n);
 	c->state = GATE_CLOSING;
 	evbuffer_drain(c->raw, evbuffer_get_length(c->raw));
-	write_raw(c, head, (size_t)n);
+	gate_write_raw(c, head, (size_t)n);
 	evbuffer_add(bufferevent_get_output(c->bev), body, strlen(body));
-	kick(c);
+	gate_kick(c);
 }
 
 /* All that evhttp learns of a request: which kind of answer to write. */
@@ -197,128 +197,6 @@ run_head(struct conn *c)
 	evbuffer_free(line);
 }
 
-/* One step of the body in raw: *n bytes of data stand at its start. 1: go on, 0: wait, 2: it is
- * over, -1: malformed. */
-static int
-step_body(struct conn *c, size_t *n)
-{
-	size_t have = evbuffer_get_length(c->raw), used;
-	const char *p = NULL;
-	enum chunk_step step;
-
-	*n = 0;
-	if (!c->r.head.chunked) {
-		*n = have < c->left ? have : (size_t)c->left;
-		c->left -= *n;
-		if (*n > 0)
-			return 1;
-		return c->left == 0 ? 2 : 0;
-	}
-	if (c->chunk.state != CHUNK_DATA) {
-		size_t look = have < CHUNK_LINE_MAX + 2 ? have : CHUNK_LINE_MAX + 2;
-
-		if (look == 0)
-			return 0;
-		if ((p = (const char *)evbuffer_pullup(c->raw, (ev_ssize_t)look)) == NULL)
-			fatal("evbuffer_pullup");
-		have = look;
-	}
-	step = chunk_step(&c->chunk, p, have, &used);
-	switch (step) {
-	case STEP_DATA:
-		*n = used;
-		return 1;
-	case STEP_MORE:
-		return 0;
-	case STEP_BAD:
-		return -1;
-	default:
-		evbuffer_drain(c->raw, used);
-		return step == STEP_OVER ? 2 : 1;
-	}
-}
-
-static void
-run_body(struct conn *c)
-{
-	struct req *r = &c->r;
-	size_t n;
-	int step;
-
-	while (c->state == GATE_BODY && c->accepted && !c->paused && r->on_body != NULL) {
-		if ((step = step_body(c, &n)) == 0)
-			break;
-		if (step == -1) {
-			c->r.head.close = 1;
-			c->accepted = 0;
-			req_error(r, 400, "malformed chunked body");
-			return;
-		}
-		if (step == 2) {
-			c->state = GATE_WAIT;
-			r->on_body_end(r);
-			break;
-		}
-		c->got += n;
-		if (c->got > c->max) {
-			req_error(r, 413, "%s", c->too_large);
-			return;
-		}
-		if (n > 0)
-			r->on_body(r, c->raw, n);
-	}
-	if (c->state != GATE_CLOSING)
-		flow(c);
-}
-
-int
-gate_body_skip(struct conn *c)
-{
-	size_t n, skipped = 0;
-	int step;
-
-	if (c->state != GATE_BODY)
-		return 1;
-	while ((step = step_body(c, &n)) == 1) {
-		evbuffer_drain(c->raw, n);
-		if ((skipped += n) > SKIP_MAX)
-			return 0;
-	}
-	if (step == 2)
-		c->state = GATE_WAIT;
-	return step == 2 ? 1 : step;
-}
-
-void
-gate_body_accept(struct conn *c, uint64_t max, const char *too_large)
-{
-	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-
-	c->max = max;
-	c->too_large = too_large;
-	if (!c->accepted) {
-		c->accepted = 1;
-		c->rate_since = gate_tick();
-		c->rate_got = 0;
-		if (c->r.head.expect && c->got == 0 && evbuffer_get_length(c->raw) == 0 &&
-		    c->state == GATE_BODY)
-			write_raw(c, go_on, sizeof(go_on) - 1);
-	}
-	kick(c);
-}
-
-void
-gate_body_pause(struct conn *c, int on)
-{
-	if (c->paused == on)
-		return;
-	c->paused = on != 0;
-	if (!on)
-		kick(c);
-	else
-		flow(c);
-}
-
 static void
 on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
 {
@@ -336,7 +214,7 @@ on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
 	else if (c->state == GATE_HEAD)
 		run_head(c);
 	else if (c->state == GATE_BODY)
-		kick(c);
+		gate_kick(c);
 	if (c->state != GATE_CLOSING && evbuffer_get_length(c->raw) > RAW_HIGH)
 		bufferevent_disable(c->bev, EV_READ);
 }
@@ -353,10 +231,10 @@ on_output(struct evbuffer *out, const struct evbuffer_cb_info *info, void *arg)
 		return;
 	if (c->r.drained != NULL && n < STREAM_LOW) {
 		c->tell_drained = 1;
-		kick(c);
+		gate_kick(c);
 	}
 	if (n == 0 && c->state == GATE_CLOSING)
-		kick(c);
+		gate_kick(c);
 }
 
 static void
@@ -408,7 +286,7 @@ on_complete(struct evhttp_request *ev, void *arg)
 	req_over(&c->r);
 	c->state = closing ? GATE_CLOSING : GATE_HEAD;
 	c->since = gate_tick();
-	kick(c);
+	gate_kick(c);
 }
 
 /* evhttp has read its constant line: the request begins. */
@@ -431,7 +309,7 @@ on_request(struct evhttp_request *ev, void *arg)
 	evhttp_request_set_on_complete_cb(ev, on_complete, c);
 	bufferevent_getcb(bev, &on_read, &on_write, &old, &evcon);
 	bufferevent_setcb(bev, NULL, NULL, on_event, evcon);
-	flow(c);
+	gate_flow(c);
 	req_begin(&c->r);
 }
 
@@ -468,7 +346,7 @@ run_closing(struct conn *c)
 {
 	if (gate_unsent(c) > 0) {
 		bufferevent_enable(c->bev, EV_WRITE);
-		flow(c);
+		gate_flow(c);
 		return;
 	}
 	if (!c->shut) {
@@ -481,7 +359,7 @@ run_closing(struct conn *c)
 	if (c->eof)
 		evhttp_connection_free(c->evcon);
 	else
-		flow(c);
+		gate_flow(c);
 }
 
 static void
@@ -498,7 +376,7 @@ run_idle(struct conn *c)
 	} else if (c->eof || gate_is_going_down()) {
 		gate_doom(c);
 	} else {
-		flow(c);
+		gate_flow(c);
 	}
 }
 
@@ -525,7 +403,7 @@ on_kick(evutil_socket_t fd, short what, void *arg)
 	else if (c->state == GATE_HEAD)
 		run_idle(c);
 	else if (c->state == GATE_BODY && c->r.ev != NULL)
-		run_body(c);
+		gate_run_body(c);
 }
 
 struct bufferevent *
@@ -544,7 +422,7 @@ gate_new_connection(struct event_base *base, void *arg)
 	evbuffer_add_cb(bufferevent_get_input(c->bev), on_input, c);
 	evbuffer_add_cb(bufferevent_get_output(c->bev), on_output, c);
 	gate_add(c);
-	kick(c);
+	gate_kick(c);
 	return c->bev;
 }
 

@@ -1,4 +1,4 @@
-/* What the two halves of the gate share: the list of connections, the clock, the log. */
+/* What the parts of the gate share: the list of connections, the clock, the log. */
 #ifndef APID_GATE_LISTEN_H
 #define APID_GATE_LISTEN_H
 
@@ -9,6 +9,12 @@ struct evhttp;
 /* gate.c */
 struct bufferevent *gate_new_connection(struct event_base *, void *);
 void gate_attach_http(struct evhttp *);
+void gate_kick(struct conn *); /* the rest happens outside of callbacks */
+void gate_flow(struct conn *); /* reads when there is room for it */
+void gate_write_raw(struct conn *, const char *p, size_t n);
+
+/* gate_body.c */
+void gate_run_body(struct conn *);
 
 /* gate_listen.c */
 uint32_t gate_tick(void); /* seconds, as the loop has counted them */

@@ -15,8 +15,6 @@
 #include "common/log.h"
 #include "proto/parent.h"
 
-struct apid apid;
-
 static void
 on_libevent_log(int severity, const char *text)
 {

@@ -152,16 +152,6 @@ error_body(struct evbuffer *body, int status, const char *text, size_t n)
 	evbuffer_add(body, "}}", 2);
 }
 
-struct evbuffer *
-buffer_new(void)
-{
-	struct evbuffer *b = evbuffer_new();
-
-	if (b == NULL)
-		fatal("evbuffer_new");
-	return b;
-}
-
 static void
 send_whole(struct req *r, int status, struct evbuffer *body)
 {
