@@ -148,11 +148,12 @@ static void
 judge_runtime(const struct settings *s, const json_t *info)
 {
 	const char *want = s->c.str[CFG_DOCKER_RUNTIME], *name;
-	const json_t *runtimes = json_object_get(info, "Runtimes"), *value;
+	json_t *runtimes = json_object_get(info, "Runtimes"), *value;
 	char list[256] = "";
 
-	json_object_foreach ((json_t *)(uintptr_t)runtimes, name, value)
+	json_object_foreach (runtimes, name, value) {
 		snprintf(list + strlen(list), sizeof(list) - strlen(list), " %.40s", name);
+	}
 	if (*want != '\0' && json_object_get(runtimes, want) == NULL)
 		doctor_say(FINDING_FAIL,
 		    "AGENT_SANDBOX_DOCKER_RUNTIME: the engine has no runtime %s, only%s", want,

@@ -81,11 +81,15 @@ spawn(struct parent *p, struct process *proc, enum program_index kind, int *fds,
 	if ((proc->pid = fork()) == 0)
 		exec_program(path, program_names[kind], p->null_fd, fds, nfds);
 	close(pair[1]);
-	if (proc->pid == -1 || (proc->chan = chan_new(pair[0], protos[kind], PARENT, CHILD,
-				    watch_message, watch_gone, proc)) == NULL) {
+	if (proc->pid == -1) {
 		close(pair[0]);
 		return -1;
 	}
+	/* Without a channel it sees the end of its own, and leaves. */
+	proc->chan =
+	    chan_new(pair[0], protos[kind], PARENT, CHILD, watch_message, watch_gone, proc);
+	if (proc->chan == NULL)
+		return -1;
 	chan_on_breach(proc->chan, watch_breach);
 	chan_on_want_write(proc->chan, watch_want, NULL);
 	proc->parent = p;
