@@ -3,13 +3,11 @@
  * that outlives its attachment or its channel is kept here until its supervisor has reported.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 #include "sandbox-init/cgroup.h"
 #include "sandbox-init/channel.h"
 #include "sandbox-init/exec.h"
+#include "sandbox-init/launch.h"
 #include "sandbox-init/mem.h"
 #include "sandbox-init/pipes.h"
 #include "sandbox-init/supervisor.h"
@@ -46,20 +45,11 @@ struct exec {
 };
 
 static LIST_HEAD(, exec) execs = LIST_HEAD_INITIALIZER(execs);
-static int dev_null = -1;
-static mode_t commands_umask;
 static int clearing; /* everything is being killed for an EXEC with kill_others */
 static int cleared;
 static struct timer clear_timer;
 
 static void on_kill_timer(void *);
-
-void
-exec_init(void)
-{
-	dev_null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	commands_umask = umask(0);
-}
 
 void
 exec_args(struct channel *ch, const uint8_t *data, size_t len)
@@ -410,121 +400,34 @@ static const struct channel_ops exec_ops = {.data = on_data,
     .drop = on_drop,
     .credit = on_credit};
 
-/* Each pair is {read end, write end}; ours is made non-blocking. */
-enum { IN, OUT, ERR, REPORT, NPIPES };
-
-static void
-close_pipes(int p[NPIPES][2])
-{
-	int i, k;
-
-	for (i = 0; i < NPIPES; i++)
-		for (k = 0; k < 2; k++)
-			if (p[i][k] >= 0)
-				close(p[i][k]);
-}
-
-static int
-make_pipes(int p[NPIPES][2], int with_stdin)
-{
-	int i;
-
-	for (i = 0; i < NPIPES; i++)
-		p[i][0] = p[i][1] = -1;
-	for (i = 0; i < NPIPES; i++) {
-		if (i == IN && !with_stdin && dev_null >= 0)
-			continue;
-		if (pipe2(p[i], O_CLOEXEC) < 0 ||
-		    fcntl(p[i][i != IN ? 0 : 1], F_SETFL, O_NONBLOCK) < 0) {
-			close_pipes(p);
-			return -1;
-		}
-	}
-	return 0;
-}
-
-/* The command gets our working directory. 0, or -1 when the channel was ended with the reason. */
-static int
-enter_workdir(struct channel *ch, const char *dir)
-{
-	const char *why;
-
-	if (dir[0] == '\0')
-		dir = "/workspace";
-	if ((dir[0] == '/' || chdir("/workspace") == 0) && chdir(dir) == 0)
-		return 0;
-	switch (errno) {
-	case ENOENT:
-		why = "does not exist";
-		break;
-	case ENOTDIR:
-		why = "is not a directory";
-		break;
-	case EACCES:
-		why = "is not accessible to the sandbox user";
-		break;
-	default:
-		why = strerror(errno);
-	}
-	channel_end(ch, 400, 0, "workdir %s %s", dir, why);
-	return -1;
-}
-
-static pid_t
-fork_supervisor(int p[NPIPES][2], const struct args *a)
-{
-	struct spawn s = {.in = p[IN][0] >= 0 ? p[IN][0] : dev_null,
-	    .out = p[OUT][1],
-	    .err = p[ERR][1],
-	    .report = p[REPORT][1],
-	    .umask = commands_umask,
-	    .args = a};
-	pid_t pid = fork();
-
-	if (pid == 0)
-		supervisor_run(&s);
-	return pid;
-}
-
 static void
 exec_start(struct channel *ch, const struct g_exec *req, const struct args *a)
 {
-	int p[NPIPES][2];
+	struct launched l;
 	struct exec *e;
-	pid_t pid;
 
-	if (enter_workdir(ch, a->workdir) < 0)
+	if (launch_workdir(ch, a->workdir) < 0)
 		return;
 	e = mem_new(sizeof(*e));
 	e->ch = ch;
 	e->report.fd = e->in.fd = e->out.fd = e->err.fd = -1;
 	LIST_INSERT_HEAD(&execs, e, next);
-	if (make_pipes(p, req->stdin_open) < 0) {
-		exec_failed(e, errno);
-		return;
-	}
 	e->ooms = cgroup_oom_kills();
 	e->started = loop_now();
-	pid = fork_supervisor(p, a);
-	if (pid < 0) {
-		close_pipes(p);
+	if (launch(a, req->stdin_open, &l) < 0) {
 		exec_failed(e, errno);
 		return;
 	}
-	e->supervisor = pid;
+	e->supervisor = l.supervisor;
 	ch->ops = &exec_ops;
 	ch->state = e;
-	feed_open(&e->in, ch, p[IN][1]);
-	source_open(&e->out, ch, p[OUT][0], G_STDOUT, exec_try_finish, e);
-	source_open(&e->err, ch, p[ERR][0], G_STDERR, exec_try_finish, e);
+	feed_open(&e->in, ch, l.in);
+	source_open(&e->out, ch, l.out, G_STDOUT, exec_try_finish, e);
+	source_open(&e->err, ch, l.err, G_STDERR, exec_try_finish, e);
 	e->out.held = e->err.held = 1;
 	e->out.watch.events = e->err.watch.events = 0;
-	loop_watch(&e->report, p[REPORT][0], on_report, e);
+	loop_watch(&e->report, l.report, on_report, e);
 	e->report.events = POLLIN;
-	p[IN][1] = p[OUT][0] = p[ERR][0] = p[REPORT][0] = -1;
-	close_pipes(p);
-	if (!req->stdin_open)
-		feed_end(&e->in);
 	timer_set(&e->clock, e->started + req->timeout_us, on_timeout, e);
 }
 

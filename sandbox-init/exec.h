@@ -8,8 +8,6 @@
 
 struct channel;
 
-/* Once, at start: remembers what commands inherit. */
-void exec_init(void);
 void exec_args(struct channel *, const uint8_t *data, size_t len);
 void exec_open(struct channel *, const uint8_t *data, size_t len);
 /*

@@ -89,25 +89,36 @@ new_entry(struct packer *p, const struct stat *st)
 	return e;
 }
 
-/* Attributes of the user namespace only: the others are not the sandbox user's to set again. */
-static void
-add_xattrs(struct archive_entry *e, int fd)
+static int
+add_xattr(struct archive_entry *e, int fd, const char *name)
 {
-	ssize_t n = flistxattr(fd, NULL, 0), len;
-	char *names, *name, *value;
+	ssize_t len = fgetxattr(fd, name, NULL, 0);
+	char *value = len < 0 ? NULL : malloc((size_t)len + 1);
 
-	if (n <= 0 || (names = malloc((size_t)n + 1)) == NULL)
-		return;
-	n = flistxattr(fd, names, (size_t)n);
-	for (name = names; n > 0 && name < names + n; name += strlen(name) + 1) {
-		if (strncmp(name, "user.", 5) != 0 || (len = fgetxattr(fd, name, NULL, 0)) < 0)
-			continue;
-		value = malloc((size_t)len + 1);
-		if (value != NULL && (len = fgetxattr(fd, name, value, (size_t)len)) >= 0)
-			archive_entry_xattr_add_entry(e, name, value, (size_t)len);
-		free(value);
-	}
+	if (value != NULL && (len = fgetxattr(fd, name, value, (size_t)len)) >= 0)
+		archive_entry_xattr_add_entry(e, name, value, (size_t)len);
+	free(value);
+	return value == NULL || len < 0 ? -1 : 0;
+}
+
+/* Attributes of the user namespace only: the others are not the sandbox user's to set again. */
+static int
+add_xattrs(struct packer *p, struct archive_entry *e, int fd)
+{
+	ssize_t n = flistxattr(fd, NULL, 0);
+	char *names, *name;
+	int r = 0;
+
+	if (n == 0 || (n < 0 && errno == EOPNOTSUPP))
+		return 0;
+	names = n < 0 ? NULL : malloc((size_t)n + 1);
+	if (names == NULL || (n = flistxattr(fd, names, (size_t)n)) < 0)
+		r = -1;
+	for (name = names; r == 0 && name < names + n; name += strlen(name) + 1)
+		if (strncmp(name, "user.", 5) == 0)
+			r = add_xattr(e, fd, name);
 	free(names);
+	return r < 0 ? fail(p, 400, "its attributes cannot be read") : 0;
 }
 
 /* Tells libarchive where the data lie. A file without holes gets no list. */
@@ -180,6 +191,13 @@ pack_content(struct packer *p, struct archive_entry *e, int fd, const struct sta
 	return pack_hole(p, st->st_size - at);
 }
 
+static int
+pack_open_file(struct packer *p, struct archive_entry *e, int fd, const struct stat *st)
+{
+	add_sparse(e, fd, st);
+	return put_header(p, e) < 0 ? -1 : pack_content(p, e, fd, st);
+}
+
 /* The mode as it was, where open_entry() had to change it. */
 static void
 give_back(int dir, const char *name, const struct stat *st, mode_t need)
@@ -202,7 +220,7 @@ open_entry(
 		return fail(p, request_status(errno), request_reason(errno));
 	fd = openat(dir, name, oflags);
 	error = errno;
-	if (p->exact && (fd < 0 || !S_ISDIR(st->st_mode)))
+	if (p->exact && fd < 0)
 		give_back(dir, name, st, need);
 	return fd >= 0 ? fd : fail(p, request_status(error), request_reason(error));
 }
@@ -216,11 +234,11 @@ pack_regular(struct packer *p, int dir, const char *name, const struct stat *st)
 	if (fd < 0)
 		return -1;
 	e = new_entry(p, st);
-	add_xattrs(e, fd);
-	add_sparse(e, fd, st);
-	r = put_header(p, e);
+	r = add_xattrs(p, e, fd);
+	if (p->exact)
+		give_back(dir, name, st, S_IRUSR);
 	if (r == 0)
-		r = pack_content(p, e, fd, st);
+		r = pack_open_file(p, e, fd, st);
 	archive_entry_free(e);
 	close(fd);
 	return r;
@@ -335,8 +353,9 @@ pack_folder(struct packer *p, int fd, const struct stat *st)
 	if (p->path[len - 1] != '/')
 		strcat(p->path, "/");
 	e = new_entry(p, st);
-	add_xattrs(e, fd);
-	r = put_header(p, e);
+	r = add_xattrs(p, e, fd);
+	if (r == 0)
+		r = put_header(p, e);
 	archive_entry_free(e);
 	if (r == 0)
 		r = pack_children(p, d);
@@ -373,10 +392,8 @@ pack_root(struct packer *p, const struct worker_job *job)
 	} else {
 		struct archive_entry *e = new_entry(p, &st);
 
-		add_xattrs(e, fd);
-		add_sparse(e, fd, &st);
-		if (put_header(p, e) == 0)
-			pack_content(p, e, fd, &st);
+		if (add_xattrs(p, e, fd) == 0)
+			pack_open_file(p, e, fd, &st);
 		archive_entry_free(e);
 	}
 	if (lent)
@@ -400,6 +417,10 @@ map_zeros(struct packer *p)
 void
 export_run(const struct worker_job *job)
 {
+	/* The first form of attributes can hold every name, the second is what other programs read.
+	 */
+	const char *options = job->exact ? "hdrcharset=BINARY,xattrheader=LIBARCHIVE"
+					 : "hdrcharset=BINARY,xattrheader=SCHILY";
 	static struct packer p;
 
 	p.status = 200;
@@ -407,7 +428,7 @@ export_run(const struct worker_job *job)
 	map_zeros(&p);
 	p.out = archive_write_new();
 	if (p.out == NULL || archive_write_set_format_pax(p.out) != ARCHIVE_OK ||
-	    archive_write_set_options(p.out, "hdrcharset=BINARY") < ARCHIVE_WARN ||
+	    archive_write_set_options(p.out, options) != ARCHIVE_OK ||
 	    archive_write_set_bytes_per_block(p.out, STEP) != ARCHIVE_OK ||
 	    archive_write_set_bytes_in_last_block(p.out, 1) != ARCHIVE_OK ||
 	    archive_write_open(p.out, NULL, NULL, on_write, NULL) != ARCHIVE_OK)

@@ -32,27 +32,16 @@ on_read(struct archive *a, void *arg, const void **buf)
 	return n;
 }
 
-static struct archive *
-open_tar(void)
-{
-	struct archive *a = archive_read_new();
-
-	if (a == NULL || archive_read_support_format_tar(a) != ARCHIVE_OK ||
-	    archive_read_set_options(a, "hdrcharset=BINARY") < ARCHIVE_WARN)
-		worker_done(500, "", "no archive can be read");
-	if (archive_read_open(a, NULL, NULL, on_read, NULL) != ARCHIVE_OK)
-		return NULL;
-	return a;
-}
-
 static int
 unpack_all(struct unpack *u)
 {
-	struct archive *a = open_tar();
+	struct archive *a = archive_read_new();
 	struct archive_entry *e;
 	int r;
 
-	if (a == NULL)
+	if (a == NULL || archive_read_support_format_tar(a) != ARCHIVE_OK)
+		return unpack_fail(u, 500, "no archive can be read");
+	if (archive_read_open(a, NULL, NULL, on_read, NULL) != ARCHIVE_OK)
 		return unpack_fail(u, 400, "not a tar archive");
 	while ((r = archive_read_next_header(a, &e)) == ARCHIVE_OK || r == ARCHIVE_WARN)
 		if (unpack_entry(u, a, e) < 0)

@@ -19,6 +19,7 @@
 #include "sandbox-init/channel.h"
 #include "sandbox-init/exec.h"
 #include "sandbox-init/freeze.h"
+#include "sandbox-init/launch.h"
 #include "sandbox-init/loop.h"
 #include "sandbox-init/stream.h"
 #include "sandbox-init/workspace.h"
@@ -153,7 +154,7 @@ main(void)
 		_exit(GUEST_EXIT_WORKSPACE);
 	(void)!chdir("/");
 	cgroup_init();
-	exec_init();
+	launch_init();
 	stream_init(on_frame);
 	timer_set(&tick, loop_now() + TICK_US, on_tick, NULL);
 	loop_run(&hooks);

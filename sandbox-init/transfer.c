@@ -100,6 +100,9 @@ on_control(void *arg, short revents)
 	ssize_t n = recv(t->control.fd, &t->report, sizeof(t->report), MSG_DONTWAIT);
 
 	(void)revents;
+	/* Said first when it left without reading our word to go on; its report comes after it. */
+	if (n < 0 && errno == ECONNRESET)
+		n = recv(t->control.fd, &t->report, sizeof(t->report), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n != (ssize_t)sizeof(t->report)) {

@@ -1,6 +1,7 @@
 """sandbox-init: the stream itself, and the file verbs (with openat2(2) and O_TMPFILE, and without either)."""
 
 import os
+import shutil
 import socket
 import stat
 import struct
@@ -139,7 +140,7 @@ def test_workspace_of_another_user_is_refused_at_start():
             os.chown(d, 0, 0)
         bad = guest.Sandbox(uid=box.uid, workspace=d, hello=False)
         assert bad.process.wait(5) == layout.GUEST_EXIT_WORKSPACE
-        guest.shutil.rmtree(d)
+        shutil.rmtree(d)
 
 
 def test_requests_that_are_no_requests_are_refused(box):
