@@ -33,7 +33,7 @@ struct attach {
 
 static TAILQ_HEAD(, attach) attaches = TAILQ_HEAD_INITIALIZER(attaches);
 
-/* status 101: handed up. Else it failed, at whatever step. */
+/* The end at whatever step. A start that answers 304 found it running. */
 static void
 attach_end(struct attach *a, int status, json_t *answer)
 {
@@ -41,7 +41,7 @@ attach_end(struct attach *a, int status, json_t *answer)
 	struct m_d_container m = {0};
 	enum d_failure why;
 
-	if (status == 101) {
+	if (a->step == START && (status == 204 || status == 304)) {
 		strlcpy(m.container, a->container, sizeof(m.container));
 		send_D_ATTACHED(proxy.manager, a->id, &m, NULL, 0, a->fd);
 		a->fd = -1;
@@ -94,6 +94,7 @@ on_head(evutil_socket_t fd, short what, void *arg)
 		attach_end(a, status == 101 ? 0 : status, NULL);
 		return;
 	}
+	/* Started always: so there is no moment in which it could have ended unseen. */
 	event_free(a->ev);
 	a->ev = NULL;
 	a->step = START;
@@ -140,10 +141,7 @@ on_step(void *arg, int status, json_t *answer)
 	} else if (a->step == UNPAUSE && status == 204) {
 		attach_open(a);
 	} else {
-		/* 304: it ran already; asking always leaves no moment in which it may end unseen.
-		 */
-		attach_end(
-		    a, a->step == START && (status == 204 || status == 304) ? 101 : status, answer);
+		attach_end(a, status, answer);
 	}
 }
 
