@@ -13,8 +13,8 @@
 #include "common/log.h"
 #include "proto/parent.h"
 
-#ifdef PROBE
-#include "common/probe.h"
+#ifdef PROBE /* builds of the confinement tests only */
+#include "tests/tools/probe.h"
 #endif
 
 #define CONFIG_X_TYPE(key, type, def, lo, hi, to, doc) CONFIG_##type,

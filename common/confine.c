@@ -129,7 +129,7 @@ drop_privileges(void)
 		fatal("confinement: no_new_privs");
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == -1)
 		fatal("confinement: dumpable");
-	if (geteuid() != 0 && (setuid(0) == 0 || setgid(0) == 0))
+	if (setuid(0) == 0 || setgid(0) == 0)
 		fatalx("confinement: privileges came back");
 }
 
@@ -147,6 +147,8 @@ confine_enter(const struct confine *confine, const struct confine_ids *ids)
 	static struct confine_filter filter;
 	int partial = 0;
 
+	if (!ids->as_root && geteuid() == 0)
+		fatalx("confinement: will not run as root");
 	set_limits(confine);
 	partial |= confine_root_enter(confine, ids);
 	if (ids->as_root)

@@ -39,7 +39,8 @@ $(HOSTILE)/obj/gen/init_sha256.h: $(HOSTILE)/init
 $(HOSTILE)/obj/embed.o: dockerd-proxy/embed.c $(HOSTILE)/init $(HOSTILE)/obj/gen/init_sha256.h $(BUILD)/gen/seccomp.json
 	$(CC) -I$(HOSTILE)/obj/gen $(ALL_CFLAGS) -DINIT_PATH='"$(HOSTILE)/init"' \
 		-DSECCOMP_PATH='"$(BUILD)/gen/seccomp.json"' -c -o $@ $<
-$(HOSTILE)/dockerd-proxy: $(HOSTILE)/obj/embed.o $(filter-out %/embed.o,$(DOCKERD_PROXY_OBJS)) $(COMMON_EVENT)
+$(HOSTILE)/dockerd-proxy: $(HOSTILE)/obj/embed.o $(filter-out %/embed.o,$(DOCKERD_PROXY_OBJS)) \
+		$(addprefix $(BUILD)/obj/,common/uhttp.o proto/image_ref.o) $(COMMON_EVENT)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -levent_core -ljansson -lcurl -lbsd
 HOSTILE_COPIES := $(addprefix $(HOSTILE)/,agent-sandbox agent-sandboxd apid managerd sessiond)
 $(HOSTILE_COPIES): $(HOSTILE)/%: $(BUILD)/%
@@ -63,3 +64,5 @@ fuzz: ## let libFuzzer drive every fuzz target for FUZZ_SECONDS=60
 	$(MAKE) CC=clang BUILD=build/fuzz SAN=fuzzer-no-link,address,undefined CFLAGS='-O1 -g' \
 		$(patsubst %,build/fuzz/tests/fuzz/%,$(FUZZ_NAMES))
 	tests/tools/fuzz $(FUZZ_SECONDS) $(FUZZ_NAMES)
+
+include tests/probe.mk
