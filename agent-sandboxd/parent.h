@@ -66,6 +66,7 @@ struct parent {
 	struct process *sessions;
 	size_t nsessions;
 	enum outcome outcome;
+	int killing;                    /* the last step of ending all */
 	int64_t restarts[RESTARTS_MAX]; /* boot time in ms of the counted ones; oldest first */
 	size_t nrestarts;
 };

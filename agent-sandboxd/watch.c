@@ -134,6 +134,14 @@ log_end(const struct process *proc, int status)
 		log_warnx("%s[%d] ended with status %d", name, proc->pid, WEXITSTATUS(status));
 }
 
+static int
+ended_by_us(const struct parent *p, int status)
+{
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status) == SIGTERM || (p->killing && WTERMSIG(status) == SIGKILL);
+	return WEXITSTATUS(status) == 0;
+}
+
 static void
 ended(struct parent *p, struct process *proc, int status)
 {
@@ -143,10 +151,11 @@ ended(struct parent *p, struct process *proc, int status)
 		sessions_over(p, proc, status);
 		return;
 	}
-	if (p->outcome == RUNNING) {
+	/* Those that merely follow another, or that are ended here, need no word. */
+	if (p->outcome == RUNNING || (p->outcome == DIED && !ended_by_us(p, status)))
 		log_end(proc, status);
+	if (p->outcome == RUNNING)
 		p->outcome = DIED;
-	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CONFIG && p->outcome == DIED)
 		p->outcome = MISCONFIGURED;
 	proc->pid = 0;
@@ -361,6 +370,7 @@ watch_end_all(struct parent *p)
 	}
 	signal_all(p, SIGTERM);
 	wait_gone(p, NULL, p->outcome == STOPPED ? TERM_MS : CRASH_MS);
+	p->killing = 1;
 	signal_all(p, SIGKILL);
 	wait_gone(p, NULL, KILL_MS);
 	if (alive(p))

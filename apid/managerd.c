@@ -130,7 +130,9 @@ static void
 on_gone(struct chan *chan)
 {
 	(void)chan;
-	fatalx("managerd has gone");
+	/* The parent says why. */
+	log_debug("managerd is gone, so am I");
+	exit(0);
 }
 
 void

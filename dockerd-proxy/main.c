@@ -2,6 +2,7 @@
  * else. */
 #include "dockerd-proxy/proxy.h"
 
+#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <bsd/stdlib.h>
@@ -202,7 +203,9 @@ static void
 manager_gone(struct chan *c)
 {
 	(void)c;
-	fatalx("managerd has gone");
+	/* The parent says why. */
+	log_debug("managerd is gone, so am I");
+	exit(0);
 }
 
 static void

@@ -51,7 +51,7 @@ parent_message(struct chan *c, struct msg *m)
 static void
 peer_gone(struct chan *c)
 {
-	log_info("%s is gone, so am I", (const char *)chan_arg(c));
+	log_debug("%s is gone, so am I", (const char *)chan_arg(c));
 	exit(0);
 }
 

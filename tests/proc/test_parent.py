@@ -514,6 +514,19 @@ def test_resume_is_for_the_program_itself(parent, state):
     parent.refused(f"--resume={state}", status=1)
 
 
+def test_death_behind_another_is_told_too_but_no_mere_following(parent):
+    """A program may see that another is gone, and leave, before the parent hears of that one."""
+    parent.do("apid", "deaf")
+    parent.start()
+    os.kill(parent.pid("dockerd-proxy"), signal.SIGSTOP)
+    os.kill(parent.pid("apid"), signal.SIGSYS)
+    assert wait_until(lambda: "killed by its system call filter" in parent.log())
+    os.kill(parent.seen("dockerd-proxy")[0]["pid"], signal.SIGSEGV)
+    os.kill(parent.seen("dockerd-proxy")[0]["pid"], signal.SIGCONT)
+    assert wait_until(lambda: parent.all_started(2)), parent.log()
+    assert "managerd[" not in parent.log()
+
+
 def test_filter_kill_is_named(parent):
     parent.start()
     os.kill(parent.pid("apid"), signal.SIGSYS)
