@@ -1,14 +1,21 @@
 /* The steps from nothing to a sandbox that takes jobs. */
 #include <bsd/string.h>
+#include <event2/event.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/log.h"
 #include "managerd/bring.h"
 #include "managerd/engine.h"
+#include "managerd/manager.h"
 #include "managerd/session.h"
 #include "managerd/snap.h"
 #include "managerd/store.h"
+#include "proto/apid_managerd.h"
+
+#define LOOKS 10
+#define LOOK_US 100000
 
 static void
 bring_fail(struct bring *b, uint32_t status, const char *text)
@@ -43,13 +50,52 @@ on_restored(void *arg, uint32_t status, const char *text)
 		    b, status, *text != '\0' ? text : "the snapshot could not be put in place");
 }
 
+static void look(evutil_socket_t, short, void *);
+
+/* What became of the container says why the session was lost; the engine may need a moment to see
+ * it. */
+static void
+on_looked(void *arg, const struct answer *a)
+{
+	struct timeval moment = {0, LOOK_US};
+	struct bring *b = arg;
+	char text[IMAGE_MAX + 128];
+
+	if (!a->failed && a->foreign_workspace) {
+		snprintf(text, sizeof(text),
+		    "image %s has a /workspace that does not belong to the sandbox user",
+		    b->box->spec.image);
+		bring_fail(b, 400, text);
+	} else if (!a->failed && a->state == STATE_RUNNING && b->looks++ < LOOKS)
+		event_add(b->again, &moment);
+	else
+		bring_fail(b, 502, b->lost);
+}
+
+static void
+look(evutil_socket_t fd, short what, void *arg)
+{
+	struct bring *b = arg;
+
+	(void)fd, (void)what;
+	engine_inspect(b->container, on_looked, b);
+}
+
 static void
 on_lost(void *arg, const char *text)
 {
 	struct bring *b = arg;
 
 	b->session = NULL;
-	bring_fail(b, 502, text);
+	if (b->container[0] == '\0' || !engine_up()) {
+		bring_fail(b, 502, text);
+		return;
+	}
+	strlcpy(b->lost, text, sizeof(b->lost));
+	engine_drop(b); /* an attach that is under way */
+	if (b->again == NULL && (b->again = event_new(mgr.base, -1, 0, look, b)) == NULL)
+		fatalx("bring: out of memory");
+	look(-1, 0, b);
 }
 
 static const struct session_owner owner = {on_up, on_lost, on_restored};
@@ -131,6 +177,9 @@ void
 bring_drop(struct bring *b, uint32_t reason)
 {
 	engine_drop(b);
+	if (b->again != NULL)
+		event_free(b->again);
+	b->again = NULL;
 	if (b->session != NULL)
 		session_end(b->session, reason);
 	b->session = NULL;

@@ -10,6 +10,7 @@
 
 #include "managerd/box.h"
 
+struct event;
 struct snap;
 struct session;
 
@@ -18,7 +19,10 @@ struct bring {
 	uint32_t generation;
 	struct session *session;
 	char container[72];
-	int made;       /* the engine was asked for the container */
+	int made;            /* the engine was asked for the container */
+	struct event *again; /* to look at the container once more */
+	int looks;
+	char lost[256]; /* what the session said */
 	int restores;   /* a tree is put in at the end */
 	int restore_fd; /* the snapshot's file; -1: none, or handed on */
 	int64_t size;

@@ -415,6 +415,7 @@ answer_read(struct msg *m, struct answer *a)
 		if (state->state > STATE_GONE)
 			fatalx("dockerd-proxy sent an unknown state");
 		a->state = state->state;
+		a->foreign_workspace = state->foreign_workspace != 0;
 		break;
 	}
 }

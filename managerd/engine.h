@@ -16,6 +16,7 @@ struct answer {
 	const struct m_d_prepared *prepared;
 	const char *container; /* created, attached */
 	uint32_t state;        /* of D_INSPECT: enum container_state */
+	int foreign_workspace; /* of D_INSPECT: PID 1 did not take the image's /workspace */
 	int fd;                /* attached: the callback's to keep */
 };
 

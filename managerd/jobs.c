@@ -11,6 +11,7 @@
 #include "managerd/fds.h"
 #include "managerd/jobs.h"
 #include "managerd/manager.h"
+#include "managerd/reconcile.h"
 #include "managerd/session.h"
 #include "managerd/start.h"
 
@@ -136,6 +137,8 @@ job_submit(struct box *box, struct job *job)
 		return;
 	} else if (!engine_up())
 		request_reply(&job->rq, 502, "%s", engine_why());
+	else if (!reconcile_done())
+		request_retry(&job->rq, 503, 1, "the server is starting");
 	else if (box->nwaiting >= WAITING_MAX)
 		request_retry(&job->rq, 503, 1,
 		    "the sandbox is being started and too many requests wait for it");

@@ -84,11 +84,14 @@ box_load(const char *name, void *arg)
 	if (record_box_decode(text, len, box) == -1) {
 		box_free(box);
 		box_damaged(id, name, "the record is damaged");
-	} else if (box->state != BOX_CREATING && box->state != BOX_DESTROYING) {
+	} else if (box->state == BOX_CREATING || box->state == BOX_DESTROYING) {
+		box->container[0] = '\0';
+	} else {
 		if (box->state == BOX_ROLLING_BACK)
 			box->state = BOX_RUNNING; /* of the generation that the record names */
 		if (box->boot[0] == '\0' || strcmp(box->boot, box_boot) != 0)
 			box->deadline_us = time_boot_us() + box->expires_us - time_wall_us();
+		box->container[0] = '\0'; /* the engine's list says it again, or it is gone */
 		box_list(box);
 	}
 	free(text);

@@ -12,6 +12,7 @@
 #include "managerd/jobs.h"
 #include "managerd/manager.h"
 #include "managerd/policy.h"
+#include "managerd/reconcile.h"
 #include "managerd/rollback.h"
 #include "managerd/session.h"
 #include "managerd/snap.h"
@@ -112,6 +113,10 @@ rollback_request(struct request *rq, struct msg *m)
 	}
 	if (!engine_up()) {
 		request_reply(rq, 502, "%s", engine_why());
+		return;
+	}
+	if (!reconcile_done()) {
+		request_retry(rq, 503, 1, "the server is starting");
 		return;
 	}
 	if (box->disk_low) {

@@ -71,6 +71,7 @@ class Server:
         self.restore_status = 200
         self.tar = b"the tar of a workspace"
         self.up_delay = 0
+        self.foreign = False
         self.lock = threading.RLock()
         self.next = 0
         self.answers = {}
@@ -211,8 +212,13 @@ class Server:
 
     def answer(self, m):
         e, d = self.engine, self.docker
+        if m.fields.get("container", "") and m.fields["container"] not in self.known:
+            self.breach = m
+            os.kill(self.p.pid, signal.SIGKILL)  # a container that is not known: dockerd-proxy ends
+            return
         if m.name == "D_INSTANCE":
             self.uuid = m.fields["uuid"]
+            self.known = set()
             d.send("D_ENGINE", 0, {"up": int(self.up), "version": "20.10.24", "api": "1.41"}, "" if self.up else "the engine is away")
             return
         if not self.up:
@@ -230,7 +236,8 @@ class Server:
             assert not any((s, g) == (m.fields["sandbox"], m.fields["generation"]) for s, g, _ in e.containers.values())
             self.last_create = m.fields
             e.labels[m.fields["sandbox"], m.fields["generation"]] = self.uuid
-            d.send("D_CREATED", m.id, {"container": e.add(m.fields["sandbox"], m.fields["generation"])})
+            self.known.add(e.add(m.fields["sandbox"], m.fields["generation"]))
+            d.send("D_CREATED", m.id, {"container": list(e.containers)[-1]})
         elif m.name == "D_ATTACH":
             c = e.containers.get(m.fields["container"])
             if c is None:
@@ -242,7 +249,8 @@ class Server:
             a.close(), b.close()
         elif m.name == "D_INSPECT":
             c = e.containers.get(m.fields["container"])
-            d.send("D_STATE", m.id, {"container": m.fields["container"], "state": c[2] if c else layout.STATE_GONE})
+            state = {"state": c[2] if c else layout.STATE_GONE, "foreign_workspace": int(self.foreign)}
+            d.send("D_STATE", m.id, {"container": m.fields["container"]} | state)
         elif m.name == "D_DESTROY":
             e.remove(m.fields["sandbox"], m.fields["generation"], m.fields["container"])
             d.send("D_DONE", m.id)
@@ -250,6 +258,7 @@ class Server:
             if not self.answer_list:
                 return
             ours = {x for x in e.volumes if e.labels.get(x, self.uuid) == self.uuid}
+            self.known |= set(e.containers)
             for cid, (s, g, state) in [c for c in e.containers.items() if tuple(c[1][:2]) in ours]:
                 d.send("D_ITEM", m.id, {"sandbox": s, "generation": g, "kind": layout.ITEM_CONTAINER, "state": state, "container": cid})
             for s, g in ours:

@@ -205,6 +205,18 @@ def test_records_that_are_no_records_are_left_alone(start, engine, data):
     assert "damaged" in s.p.log()
 
 
+def test_container_that_vanished_while_down_ends_its_sandbox(start, engine, data):
+    s = start()
+    b, c = s.box(), s.box()
+    s.kill()
+    cid = next(k for k, v in engine.containers.items() if v[0] == b)
+    del engine.containers[cid]
+    s = start()
+    assert wait_until(lambda: s.get(b).name == "REPLY") and "backend" in refused(s.get(b, detail=1), 410)
+    assert wait_until(lambda: engine.volumes == {(c, 1)}) and s.exec(c).fields["status"] == 200
+    assert wait_until(lambda: files(data, "sandboxes") == [f"sb_{c:016x}.json"])
+
+
 def test_orphans_with_our_label_are_removed(start, engine):
     engine.add(0xABCD, 1, layout.STATE_RUNNING)
     engine.volumes.add((0xABCE, 3))

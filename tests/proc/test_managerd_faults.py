@@ -350,6 +350,19 @@ def test_engine_error_texts_reach_the_client_with_their_status(start):
         assert refused(s.create(), status) == "the reason"
 
 
+def test_foreign_workspace_of_an_image_is_400_and_leaves_nothing(start, engine):
+    s = start()
+    s.hold.add("UP")
+    s.foreign = True
+    id = s.create_send()
+    assert wait_until(lambda: s.sessions and next(iter(s.sessions.values())).guest is not None)
+    next(iter(engine.containers.values()))[2] = layout.STATE_EXITED
+    x = next(iter(s.sessions.values()))
+    x.chan.send("S_DOWN", 0, {}, "the sandbox does not answer")
+    assert "python:3.12-slim has a /workspace" in refused(s.result(id), 400)
+    assert engine.empty()
+
+
 def test_flood_of_health_asks_few_pings_of_the_engine(start):
     s = start()
     counted = []
