@@ -32,6 +32,15 @@ def pytest_runtest_call(item):
     signal.signal(signal.SIGALRM, old)
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure comes with what the servers said."""
+    report = (yield).get_result()
+    if report.failed:
+        for s in Server.alive:
+            report.sections.append((f"log of the server on port {s.port}", s.tail(2500)))
+
+
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory):
     """The engine of the runner, or one for this session alone."""

@@ -279,6 +279,8 @@ def free_port():
 class Server:
     """A server on a free port with a data directory of its own."""
 
+    alive = []  # those whose logs a failed test shows
+
     def __init__(self, engine, socket_path=None, programs=BUILD, **settings):
         self.engine, self.programs = engine, programs
         self.dir = Path(tempfile.mkdtemp(prefix="as-e2e-"))
@@ -290,6 +292,7 @@ class Server:
         self.settings = {"API_KEYS": KEY, "PORT": self.port, "DATA_DIR": self.data, "REAP_INTERVAL_SECONDS": 0.5, **settings}
         self.docker_host = f"unix://{socket_path}" if socket_path else engine.url
         self.process = None
+        Server.alive.append(self)
 
     def environment(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("AGENT_SANDBOX_", "AGENTBOX_", "AS_"))}
@@ -440,6 +443,7 @@ class Server:
 
     def remove(self):
         """Without asking: processes, what the engine holds, files."""
+        Server.alive = [s for s in Server.alive if s is not self]
         for pid in self.tree():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

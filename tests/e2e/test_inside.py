@@ -48,7 +48,7 @@ calls = dict(unshare_user=(272, 0x10000000), unshare_mount=(272, 0x20000), unsha
   umount=(166, b'/workspace', 2), pivot_root=(155, b'/', b'/tmp'), chroot=(161, b'/tmp'), setns=(308, 0, 0), bpf=(321, 0, 0, 0), keyctl=(250, 0, -3, 0),
   add_key=(248, b'user', b'k', b'v', 1, -3), perf=(298, 0, 0, -1, -1, 0), init_module=(175, 0, 0, b''), kexec=(246, 0, 0, 0, 0), reboot=(169, 1, 2, 3, 0),
   sethostname=(170, b'x', 1), swapon=(167, b'/tmp/x', 0), acct=(163, b'/tmp/a'), uffd=(323, 0), handle=(304, -1, 0, 0), io_uring=(425, 4, 0), setuid=(105, 0),
-  settime=(164, 0, 0), iopl=(172, 3), open_tree=(428, -100, b'/', 1), fsopen=(430, b'tmpfs', 0), ptrace_1=(101, 16, 1, 0, 0), vmread=(310, 1, 0, 0, 0, 0, 0),
+  settime=(164, 0, 0), iopl=(172, 3), open_tree=(428, -100, b'/', 1), fsopen=(430, b'tmpfs', 0), ptrace_1=(101, 16, 1, 0, 0),
   move_pages_1=(279, 1, 1, 0, 0, 0, 0), migrate_1=(256, 1, 1, 0, 0), kcmp_1=(312, 1, 1, 0, 0, 0))
 for name, (number, *args) in calls.items():
     got = c.syscall(number, *[ctypes.c_char_p(a) if isinstance(a, bytes) else ctypes.c_long(a) for a in args])
@@ -147,7 +147,7 @@ n = 0
 while c.inotify_init1(0) >= 0: n += 1
 for _ in range(3000):
     try:
-        r, w = os.pipe(); fcntl.fcntl(w, 1031, 1 << 20)
+        r, w = os.pipe(); os.set_blocking(w, False); fcntl.fcntl(w, 1031, 1 << 20)
     except OSError: pass
     try: os.write(w, b'x' * 65536) if _ < 200 else None
     except OSError: break
