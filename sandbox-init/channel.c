@@ -150,6 +150,7 @@ static int
 must_wait(const struct channel *ch, const struct frame *f)
 {
 	struct g_exec ex;
+	struct g_file file;
 
 	switch (f->type) {
 	case G_EXEC:
@@ -161,8 +162,9 @@ must_wait(const struct channel *ch, const struct frame *f)
 	case G_IMPORT:
 		return freeze_active();
 	case G_EXPORT:
-		return freeze_active() && f->len >= sizeof(struct g_file) &&
-		       (((const struct g_file *)(const void *)f->data)->flags & G_FLAG_FREEZE);
+		memcpy(&file, f->data, f->len < sizeof(file) ? 0 : sizeof(file));
+		return (freeze_active() || transfer_cleaning()) && f->len >= sizeof(file) &&
+		       (file.flags & G_FLAG_FREEZE);
 	case G_DATA_END:
 		return freeze_active() && file_is_write(ch);
 	default:

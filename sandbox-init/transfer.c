@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,9 +21,8 @@
 #include "sandbox-init/transfer.h"
 #include "sandbox-init/worker.h"
 
-#define STALL_US                                                                         \
-	30000000 /* frozen that long without credit: the client cannot have its snapshot \
-		  */
+#define STALL_US 30000000 /* frozen that long without credit: its client is not coming for it */
+#define CLEAN_US 3000000  /* a worker that cleans up for longer is killed */
 
 struct transfer {
 	struct channel *ch; /* NULL: called off, the worker cleans up */
@@ -35,8 +35,13 @@ struct transfer {
 	int64_t max;
 	int frozen;
 	int reported;
+	int stopping; /* ended from here: the report below is ours, the worker is still cleaning up
+		       */
 	struct worker_report report;
+	pid_t worker;
 };
+
+static int cleaning; /* workers whose attachment has gone */
 
 static void
 transfer_free(struct transfer *t)
@@ -54,30 +59,54 @@ transfer_free(struct transfer *t)
 	free(t);
 }
 
-/* The channel's end, and with it the end of the freeze. The channel may be in use again when this
- * returns. */
+/* The channel's end, and with it the end of the freeze. */
 static void
-finish(struct transfer *t, uint32_t status, const char *text)
+finish(struct transfer *t)
 {
 	struct channel *ch = t->ch;
 	int64_t bytes = t->job.export ? t->out.bytes : ch->in_bytes;
 	int frozen = t->frozen;
 
 	ch->ops = NULL;
-	channel_end(ch, status, bytes, "%s", text);
-	t->ch = NULL;
-	t->frozen = 0;
-	timer_clear(&t->stall);
-	source_close(&t->out);
-	feed_close(&t->in);
-	/* A worker that has not reported still has something to put back or to remove; it hears of
-	 * the end by its pipe. */
-	if (t->reported || t->control.fd < 0)
-		transfer_free(t);
-	else
-		shutdown(t->control.fd, SHUT_WR);
+	channel_end(ch, t->report.status, bytes, "%s", t->report.text);
+	transfer_free(t);
 	if (frozen)
 		freeze_end();
+}
+
+static void
+on_clean_timeout(void *arg)
+{
+	struct transfer *t = arg;
+
+	kill(t->worker, SIGKILL);
+}
+
+/*
+ * The worker hears of the end by its pipe and its socket. It may have something to put back or to
+ * remove: only then is it over.
+ */
+static void
+stop_worker(struct transfer *t)
+{
+	source_close(&t->out);
+	feed_close(&t->in);
+	shutdown(t->control.fd, SHUT_WR);
+	timer_set(&t->stall, loop_now() + CLEAN_US, on_clean_timeout, t);
+}
+
+static void
+stop(struct transfer *t, uint32_t status, const char *text)
+{
+	if (t->stopping)
+		return;
+	t->stopping = 1;
+	t->report.status = status;
+	strncpy(t->report.text, text, sizeof(t->report.text) - 1);
+	if (t->reported || t->control.fd < 0)
+		finish(t);
+	else
+		stop_worker(t);
 }
 
 static void
@@ -87,29 +116,41 @@ try_finish(void *arg)
 
 	if (!t->reported)
 		return;
-	if (t->ch == NULL)
+	if (t->ch == NULL) {
 		transfer_free(t);
-	else if (t->report.status != 200 || t->out.fd < 0)
-		finish(t, t->report.status, t->report.text);
+		if (--cleaning == 0)
+			channel_release();
+	} else if (t->report.status != 200 || t->out.fd < 0) {
+		finish(t);
+	}
+}
+
+int
+transfer_cleaning(void)
+{
+	return cleaning > 0;
 }
 
 static void
 on_control(void *arg, short revents)
 {
 	struct transfer *t = arg;
-	ssize_t n = recv(t->control.fd, &t->report, sizeof(t->report), MSG_DONTWAIT);
+	struct worker_report r;
+	ssize_t n = recv(t->control.fd, &r, sizeof(r), MSG_DONTWAIT);
 
 	(void)revents;
 	/* Said first when it left without reading our word to go on; its report comes after it. */
 	if (n < 0 && errno == ECONNRESET)
-		n = recv(t->control.fd, &t->report, sizeof(t->report), MSG_DONTWAIT);
+		n = recv(t->control.fd, &r, sizeof(r), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n != (ssize_t)sizeof(t->report)) {
-		t->report.status = 500;
-		strcpy(t->report.text, "the archive process was killed");
+	if (n != (ssize_t)sizeof(r)) {
+		r.status = 500;
+		strcpy(r.text, "the archive process was killed");
 	}
-	t->report.text[sizeof(t->report.text) - 1] = '\0';
+	r.text[sizeof(r.text) - 1] = '\0';
+	if (!t->stopping)
+		t->report = r;
 	t->reported = 1;
 	loop_unwatch(&t->control);
 	try_finish(t);
@@ -118,12 +159,14 @@ on_control(void *arg, short revents)
 static void
 on_stall(void *arg)
 {
-	finish(arg, 409, "the snapshot was not fetched in time");
+	stop(arg, 409, "the snapshot was not fetched in time");
 }
 
 static void
 arm_stall(struct transfer *t)
 {
+	if (t->stopping)
+		return;
 	if (t->frozen && t->ch->out_credit == 0) {
 		if (t->stall.at == 0)
 			timer_set(&t->stall, loop_now() + STALL_US, on_stall, t);
@@ -148,7 +191,7 @@ on_pump(struct channel *ch)
 	struct transfer *t = ch->state;
 
 	if (t->job.export && t->max >= 0 && t->out.bytes > t->max)
-		finish(t, 413, "larger than allowed");
+		stop(t, 413, "larger than allowed");
 	else
 		arm_stall(t);
 	return 0;
@@ -159,8 +202,10 @@ on_data(struct channel *ch, const uint8_t *data, size_t len)
 {
 	struct transfer *t = ch->state;
 
+	if (t->stopping)
+		return;
 	if (t->max >= 0 && ch->in_bytes > t->max)
-		finish(t, 413, "larger than allowed");
+		stop(t, 413, "larger than allowed");
 	else
 		feed_push(&t->in, data, len);
 }
@@ -170,8 +215,10 @@ on_data_end(struct channel *ch, int64_t bytes)
 {
 	struct transfer *t = ch->state;
 
+	if (t->stopping)
+		return;
 	if (bytes != ch->in_bytes) {
-		finish(t, 400, "the data ended early");
+		stop(t, 400, "the data ended early");
 		return;
 	}
 	(void)!send(t->control.fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -181,7 +228,7 @@ on_data_end(struct channel *ch, int64_t bytes)
 static void
 on_close(struct channel *ch)
 {
-	finish(ch->state, 409, "called off");
+	stop(ch->state, 409, "called off");
 }
 
 static void
@@ -191,14 +238,12 @@ on_drop(struct channel *ch)
 
 	ch->ops = NULL;
 	t->ch = NULL;
-	t->frozen = 0; /* freeze_abort() has been called, or will be */
-	timer_clear(&t->stall);
-	source_close(&t->out);
-	feed_close(&t->in);
-	if (t->control.fd < 0 || t->reported)
+	if (t->control.fd < 0 || t->reported) {
 		transfer_free(t);
-	else
-		shutdown(t->control.fd, SHUT_WR);
+		return;
+	}
+	cleaning++;
+	stop_worker(t);
 }
 
 static const struct channel_ops export_ops = {
@@ -210,20 +255,20 @@ static void
 start_worker(struct transfer *t)
 {
 	int data[2] = {-1, -1}, control[2] = {-1, -1}, error;
-	pid_t pid = -1;
 
+	t->worker = -1;
 	if (pipe2(data, O_CLOEXEC) == 0 &&
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) == 0)
-		pid = worker_fork(&t->job, data[t->job.export], control[1], t->folder);
+		t->worker = worker_fork(&t->job, data[t->job.export], control[1], t->folder);
 	error = errno;
 	close(t->folder);
 	t->folder = -1;
 	close(control[1]);
 	close(data[t->job.export]);
-	if (pid < 0) {
+	if (t->worker < 0) {
 		close(control[0]);
 		close(data[!t->job.export]);
-		finish(t, 429,
+		stop(t, 429,
 		    error == EAGAIN ? "sandbox reached its pids_limit" : request_reason(error));
 		return;
 	}
@@ -249,7 +294,7 @@ on_frozen(void *arg, int frozen)
 		return;
 	}
 	t->frozen = 0;
-	finish(t, 409, "the processes of the sandbox do not stand still");
+	stop(t, 409, "the processes of the sandbox do not stand still");
 }
 
 /* How many folders below /workspace an absolute path lies; -1 when it does not. */

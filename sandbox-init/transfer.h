@@ -9,5 +9,7 @@
 struct channel;
 
 void transfer_open(struct channel *, uint8_t type, const uint8_t *data, size_t len);
+/* Whether a worker of an attachment that has gone still puts things back: no snapshot may begin. */
+int transfer_cleaning(void);
 
 #endif

@@ -250,8 +250,8 @@ def test_background_job_does_not_hold_the_call_and_lives_on(box):
     start = time.monotonic()
     r = box.run("sleep 61.5 & echo hi")
     assert (r.out, r.code) == (b"hi\n", 0) and time.monotonic() - start < 2
+    eventually(lambda: [p[1] for p in box.processes() if p[3] == "sleep 61.5 "] == [box.pid])
     jobs = [p for p in box.processes() if "61.5" in p[3]]
-    assert len(jobs) == 1 and jobs[0][1] == box.pid
     box.kill(jobs[0][0])
 
 
@@ -432,6 +432,7 @@ print(bad)
 def test_signal_reaches_the_process_group(box):
     ch = box.exec(["sh", "-c", "trap 'echo got; exit 5' USR1; sleep 308.5 & echo ready; wait"])
     ch.wait_for(layout.G_STDOUT)
+    eventually(lambda: any(p[3] == "sleep 308.5 " for p in box.processes()))
     ch.send(layout.G_SIGNAL, layout.pack("g_number", {"n": signal.SIGUSR1}))
     r = ch.wait()
     assert (r.out, r.code) == (b"ready\ngot\n", 5)
