@@ -324,7 +324,7 @@ static const struct confine_rule always_rules[] = {
     ALLOW(pipe2),
     ALLOW(process_vm_readv),
     ALLOW(sched_getaffinity),
-#endif
+#endif /* CONFINE_SANITIZED */
 };
 const struct confine_group confine_group_always =
     GROUP("always", "what libraries try, and do without", always_rules);

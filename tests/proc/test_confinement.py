@@ -10,9 +10,8 @@ import socket
 import subprocess
 from pathlib import Path
 
-import pytest
-
 import layout
+import pytest
 
 KILLED = "killed"
 OTHER_USER = 64200  # who starts the programs in the tests without root
@@ -24,7 +23,16 @@ LANDLOCK = ctypes.CDLL(None, use_errno=True).syscall(444, None, ctypes.c_size_t(
 
 # What does not kill, by program: "done", or the errno it is refused with. All else kills.
 EACCES, ENOENT, EPERM = 13, 2, 1
-SOCKETS = ("connect_inet", "connect_host_socket", "connect_own_socket", "connect_abstract", "udp_socket", "netlink_socket", "packet_socket", "vsock_socket")
+SOCKETS = (
+    "connect_inet",
+    "connect_host_socket",
+    "connect_own_socket",
+    "connect_abstract",
+    "udp_socket",
+    "netlink_socket",
+    "packet_socket",
+    "vsock_socket",
+)
 SURVIVES = {
     # A library asks for a socket where a link-local client connects; it gets none.
     "apid": dict.fromkeys(SOCKETS, EACCES),
