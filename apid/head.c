@@ -38,14 +38,15 @@ trim(const char *p, const char *end)
 int
 head_has_token(struct slice list, const char *token)
 {
-	const char *p = list.p, *end = list.p + list.n, *comma;
+	const char *p = list.p, *end, *comma;
 
-	while (p != NULL && p < end) {
+	if (p == NULL)
+		return 0;
+	for (end = p + list.n; p < end; p = comma + 1) {
 		if ((comma = memchr(p, ',', (size_t)(end - p))) == NULL)
 			comma = end;
 		if (slice_is(trim(p, comma), token))
 			return 1;
-		p = comma + 1;
 	}
 	return 0;
 }

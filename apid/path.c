@@ -142,11 +142,12 @@ int
 range_parse(struct slice value, struct range *r)
 {
 	static const char unit[] = "bytes=";
-	const char *p = value.p, *end = value.p + value.n;
+	const char *p = value.p, *end;
 
 	if (p == NULL || value.n <= sizeof(unit) - 1 ||
 	    !slice_is((struct slice){p, sizeof(unit) - 1}, unit))
 		return -1;
+	end = p + value.n;
 	p += sizeof(unit) - 1;
 	memset(r, 0, sizeof(*r));
 	if (*p == '-') {
