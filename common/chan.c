@@ -40,7 +40,7 @@ struct chan {
 	chan_detach on_detach;
 	chan_breach on_breach;
 	void *arg, *arg2;
-	STAILQ_HEAD(, packet) queue;
+	STAILQ_HEAD(packets, packet) queue;
 	size_t packets, bytes;
 };
 

@@ -6,8 +6,9 @@
 
 struct event_base;
 
-/* As chan_new(), and reads and writes by itself from then on. chan_free() undoes it. Fatal when out of memory. */
-struct chan *chan_event_new(struct event_base *, int fd, const struct chan_proto *, enum peer self, enum peer other,
-    chan_handler, chan_gone, void *arg);
+/* As chan_new(), and reads and writes by itself from then on. chan_free() undoes it. Fatal when out
+ * of memory. */
+struct chan *chan_event_new(struct event_base *, int fd, const struct chan_proto *, enum peer self,
+    enum peer other, chan_handler, chan_gone, void *arg);
 
 #endif

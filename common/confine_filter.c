@@ -20,6 +20,7 @@
 #elif defined(__aarch64__) && defined(__AARCH64EL__)
 #define ARCH AUDIT_ARCH_AARCH64
 #else
+/* cppcheck-suppress preprocessorErrorDirective */
 #error "the system call tables were reviewed for x86_64 and little-endian aarch64 only"
 #endif
 

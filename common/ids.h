@@ -23,7 +23,8 @@ int64_t time_wall_us(void); /* CLOCK_REALTIME, microseconds since 1970 */
 int64_t time_boot_us(void); /* CLOCK_BOOTTIME, microseconds: counts while suspended, never jumps */
 
 #define TIME_TEXT_MAX 32
-/* RFC 3339, UTC, microseconds, Z; buf holds TIME_TEXT_MAX bytes; returns buf. Years outside 0-9999 are clamped. */
+/* RFC 3339, UTC, microseconds, Z; buf holds TIME_TEXT_MAX bytes; returns buf. Years outside 0-9999
+ * are clamped. */
 char *time_text(char *buf, int64_t wall_us);
 
 #endif

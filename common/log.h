@@ -1,7 +1,7 @@
 /*
  * Log lines on standard error: "<time> <program>[<pid>]: <level>: text". One write(2) a line, never
- * more than LOG_LINE_MAX bytes; control bytes in arguments are shown as \xNN, so that nobody can forge a line.
- * All functions keep errno.
+ * more than LOG_LINE_MAX bytes; control bytes in arguments are shown as \xNN, so that nobody can
+ * forge a line. All functions keep errno.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
@@ -28,8 +28,9 @@ void fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn))
 void fatalx(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /*
- * The operator must change something before a start can work (a policy, a file, the engine): log one line and
- * exit with EXIT_CONFIG. The parent then does not restart the program but ends with the same status.
+ * The operator must change something before a start can work (a policy, a file, the engine): log
+ * one line and exit with EXIT_CONFIG. The parent then does not restart the program but ends with
+ * the same status.
  */
 #define EXIT_CONFIG 2
 void fatal_config(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
