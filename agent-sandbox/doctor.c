@@ -5,23 +5,21 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pwd.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 
 #include "agent-sandbox/doctor.h"
 #include "common/confine.h"
+#include "common/nft.h"
 
 static int failures;
 
@@ -154,32 +152,10 @@ check_port(const struct settings *s)
 	freeaddrinfo(ai);
 }
 
-/* Whether the rules of etc/agent-sandbox.nft are loaded; -1: cannot be told. */
-static int
-rules_loaded(void)
-{
-	char *const argv[] = {"nft", "list", "table", "inet", "agent_sandbox", NULL};
-	char *const envp[] = {"PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL};
-	posix_spawn_file_actions_t fa;
-	pid_t pid;
-	int e, status;
-
-	if (geteuid() != 0)
-		return -1;
-	posix_spawn_file_actions_init(&fa);
-	posix_spawn_file_actions_addopen(&fa, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_addopen(&fa, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	if ((e = posix_spawn(&pid, "/usr/sbin/nft", &fa, NULL, argv, envp)) == 0 &&
-	    waitpid(pid, &status, 0) != pid)
-		e = ECHILD;
-	posix_spawn_file_actions_destroy(&fa);
-	return e != 0 ? -1 : WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 static void
 check_network(const struct settings *s)
 {
-	int loaded = rules_loaded();
+	int loaded = nft_table_loaded("agent_sandbox");
 
 	if (!s->c.num[CFG_ALLOW_NETWORK])
 		doctor_say(FINDING_OK,

@@ -16,6 +16,7 @@
 #include "agent-sandboxd/parent.h"
 #include "common/confine.h"
 #include "common/log.h"
+#include "common/nft.h"
 
 struct options {
 	const char *file, *host, *port, *resume;
@@ -151,8 +152,10 @@ main(int argc, char **argv)
 	paths_users(&p);
 	if (o.resume != NULL)
 		listen_inherit(&p);
-	else
+	else {
 		listen_bind(&p);
+		p.unfiltered = nft_table_loaded("agent_sandbox") != 1;
+	}
 	paths_data_dir(&p);
 	paths_engine(&p, &p.engine);
 	if (!p.engine.exists)

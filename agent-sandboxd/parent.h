@@ -50,6 +50,7 @@ struct parent {
 	struct settings set;
 	int as_root;
 	int partial;      /* the parent's own confinement is weaker than asked */
+	int unfiltered;   /* the packet filter rules for sandboxes were not loaded */
 	int told_partial; /* managerd knows that something is */
 	enum instance_rule instance;
 	int null_fd;

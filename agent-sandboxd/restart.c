@@ -19,7 +19,7 @@
 #define PAUSE_MS 1000
 static const char option[] = "--resume=";
 
-/* "partial,instance,time,time…" */
+/* "partial,instance,unfiltered,time,time…" */
 void
 restart_parse(struct parent *p, const char *state)
 {
@@ -29,13 +29,15 @@ restart_parse(struct parent *p, const char *state)
 	for (size_t i = 0; *state != '\0'; i++) {
 		errno = 0;
 		n = strtoll(state, &end, 10);
-		if (errno != 0 || end == state || n < 0 || i >= 2 + RESTARTS_MAX ||
+		if (errno != 0 || end == state || n < 0 || i >= 3 + RESTARTS_MAX ||
 		    (*end != ',' && *end != '\0'))
 			fatalx("--resume: only for this program's own use");
 		if (i == 0)
 			p->partial = n != 0;
 		else if (i == 1)
 			p->instance = n <= INSTANCE_NEW ? n : INSTANCE_CHECK;
+		else if (i == 2)
+			p->unfiltered = n != 0;
 		else if (n <= now_ms() && now_ms() - n < RESTART_WINDOW_MS)
 			p->restarts[p->nrestarts++] = n;
 		state = end + (*end == ',');
@@ -85,7 +87,8 @@ restart_exec(struct parent *p, char **argv, int counted)
 		count_restart(p);
 	/* The first is made at once; after that something may be wrong for longer. */
 	pause_before(p, counted && p->nrestarts == 1 ? 0 : PAUSE_MS);
-	len = snprintf(state, sizeof(state), "%s%d,%d", option, p->partial, (int)p->instance);
+	len = snprintf(state, sizeof(state), "%s%d,%d,%d", option, p->partial, (int)p->instance,
+	    p->unfiltered);
 	for (size_t i = 0; i < p->nrestarts; i++)
 		len +=
 		    snprintf(state + len, sizeof(state) - len, ",%lld", (long long)p->restarts[i]);

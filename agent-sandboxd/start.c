@@ -110,6 +110,7 @@ send_setup(struct parent *p, struct process *proc)
 	    .as_root = p->as_root,
 	    .allow_weaker = p->set.c.num[CFG_ALLOW_WEAKER],
 	    .partial = p->partial,
+	    .unfiltered = p->unfiltered,
 	    .log_level = p->set.c.num[CFG_LOG_LEVEL]};
 	const char *path = "";
 	struct m_none none = {0};

@@ -1,7 +1,8 @@
 /*
- * The start of every program that agent-sandboxd runs. It is exec'ed with fd 2 the log, fd 3 the parent's channel and,
- * by program, fds 4, 5 … (proto/parent.h); argv has no meaning. It receives its configuration, warms up what would open
- * files later, confines itself, and only then says READY.
+ * The start of every program that agent-sandboxd runs. It is exec'ed with fd 2 the log, fd 3 the
+ * parent's channel and, by program, fds 4, 5 … (proto/parent.h); argv has no meaning. It receives
+ * its configuration, warms up what would open files later, confines itself, and only then says
+ * READY.
  */
 #ifndef COMMON_CHILD_H
 #define COMMON_CHILD_H
@@ -13,25 +14,31 @@
 struct event_base;
 
 struct child {
-	struct config config; /* the rows of proto/config.h that this program gets; others are 0 or NULL */
+	struct config
+	    config; /* the rows of proto/config.h that this program gets; others are 0 or NULL */
 	struct confine_ids ids;
-	int instance;    /* enum instance_rule of proto/parent.h, for managerd */
-	int partial;     /* confinement of this or another program is weaker than asked (known to managerd and apid) */
+	int instance;   /* enum instance_rule of proto/parent.h, for managerd */
+	int unfiltered; /* the packet filter rules for sandboxes were not known to be loaded at the
+			   start */
+	int partial;    /* confinement of this or another program is weaker than asked (known to
+			   managerd and apid) */
 	char root_path[1024]; /* ids.path points here */
 };
 
 /*
- * Blocking: closes every fd above nfds + 3, reads the parent's setup from fd 3. name is for the log ("apid").
- * Fatal when anything is wrong.
+ * Blocking: closes every fd above nfds + 3, reads the parent's setup from fd 3. name is for the log
+ * ("apid"). Fatal when anything is wrong.
  */
 void child_setup(struct child *, const char *name, int nfds);
-/* Confines (confine_enter), then makes the parent's channel on the loop. End of file there: exit at once. */
+/* Confines (confine_enter), then makes the parent's channel on the loop. End of file there: exit at
+ * once. */
 void child_confine(struct child *, const struct confine *);
 /*
- * proto is parent_child_proto or parent_managerd_proto; handler may be NULL where the parent says nothing more after
- * the setup.
+ * proto is parent_child_proto or parent_managerd_proto; handler may be NULL where the parent says
+ * nothing more after the setup.
  */
-struct chan *child_run(struct child *, struct event_base *, const struct chan_proto *proto, chan_handler handler);
+struct chan *child_run(
+    struct child *, struct event_base *, const struct chan_proto *proto, chan_handler handler);
 /* Tells the parent that this program is ready. */
 void child_ready(struct child *, struct chan *);
 

@@ -53,6 +53,7 @@ on_P_SETUP(struct chan *c, const struct m_setup *p, struct msg *m)
 	    .allow_weaker = p->allow_weaker};
 	child->partial = p->partial != 0;
 	child->instance = p->instance;
+	child->unfiltered = p->unfiltered;
 	log_set_level((enum log_level)p->log_level);
 }
 

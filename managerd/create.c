@@ -110,9 +110,11 @@ on_ready(struct bring *b)
 	box_list(box);
 	start_adopt(box, b->session);
 	log_info("sandbox %s is ready: image %s%s", id_text(id, "sb_", box->id), box->spec.image,
-	    box->spec.network
-		? ", with network: only etc/agent-sandbox.nft keeps it from the host and its LAN"
-		: "");
+	    !box->spec.network ? ""
+	    : mgr.child.unfiltered
+		? ", with network; etc/agent-sandbox.nft was not loaded at the start: "
+		  "the host and its LAN are in reach"
+		: ", with network");
 	request_sandbox(&c->rq, box);
 	TAILQ_FOREACH (w, &c->waiters, entry)
 		request_sandbox(&w->rq, box);

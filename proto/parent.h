@@ -33,7 +33,7 @@ struct m_setup {
 	uint8_t as_root;
 	uint8_t allow_weaker;
 	uint8_t partial; /* the parent's own confinement is weaker than asked */
-	uint8_t pad;
+	uint8_t unfiltered; /* the packet filter rules for sandboxes are not known to be loaded */
 	uint32_t log_level;
 	uint8_t instance; /* enum instance_rule, for managerd */
 	uint8_t pad2[3];

@@ -411,6 +411,23 @@ def test_a_program_that_is_weaker_makes_managerd_say_partial(parent):
     assert wait_until(lambda: [t for t in parent.told() if t[0] == P_PARTIAL])
 
 
+@pytest.mark.skipif(not shutil.which("nft"), reason="nft is not installed")
+@ROOT_ONLY
+@pytest.mark.parametrize("load", [True, False])
+def test_managerd_is_told_whether_the_packet_filter_rules_are_loaded(parent, load):
+    rules = f"nft -f {ROOT}/etc/agent-sandbox.nft && " if load else ""
+    script = f"ip link set lo up; {rules}exec ./agent-sandboxd"
+    with open(parent.dir / "log", "ab") as log:
+        parent.proc = subprocess.Popen(
+            ["unshare", "-n", "sh", "-c", script], env=parent.env | {"PATH": os.environ["PATH"]}, cwd=parent.dir, stderr=log, stdout=log
+        )
+    assert wait_until(lambda: parent.seen("managerd")), parent.log()
+    assert wait_until(lambda: "listening" in parent.log())
+    os.kill(parent.pid("apid"), signal.SIGKILL)
+    assert wait_until(lambda: parent.all_started(2)), parent.log()
+    assert [s["setup"]["unfiltered"] for s in parent.seen("managerd")] == [int(not load)] * 2
+
+
 def test_parent_is_confined(parent):
     parent.start()
     status = Path(f"/proc/{parent.proc.pid}/status").read_text()
@@ -441,7 +458,7 @@ def test_what_the_operator_says_of_the_instance_reaches_managerd_once(parent, ar
 def test_session_is_started_and_its_end_told(parent):
     parent.start()
     parent.say("session 77")
-    assert wait_until(lambda: [P_SESSION, 77, None, 1] in parent.told()), parent.told()
+    assert wait_until(lambda: [P_SESSION, 77, None, 1] in parent.told() and parent.seen("sessiond")), parent.told()
     parent.say("kill 77")
     assert wait_until(lambda: [P_SESSION_OVER, 77, 9, 0] in parent.told())
     assert gone(parent.pid("sessiond")) and parent.starts() == 1
@@ -509,7 +526,7 @@ def test_restart_keeps_the_options_it_was_started_with(parent):
     assert args[0].startswith(b"--resume=") and args[1:] == [b"-f", b"conf", b"--port", str(port).encode()]
 
 
-@pytest.mark.parametrize("state", ["x", "1,2,3,4,5,6,7,8,9,10,11,12,13", "-1,0", "0,0", "0,0,99999999999999999999"])
+@pytest.mark.parametrize("state", ["x", "1,2,3,4,5,6,7,8,9,10,11,12,13,14", "-1,0", "0,0", "0,0,99999999999999999999"])
 def test_resume_is_for_the_program_itself(parent, state):
     parent.refused(f"--resume={state}", status=1)
 
@@ -521,8 +538,9 @@ def test_death_behind_another_is_told_too_but_no_mere_following(parent):
     os.kill(parent.pid("dockerd-proxy"), signal.SIGSTOP)
     os.kill(parent.pid("apid"), signal.SIGSYS)
     assert wait_until(lambda: "killed by its system call filter" in parent.log())
-    os.kill(parent.seen("dockerd-proxy")[0]["pid"], signal.SIGSEGV)
-    os.kill(parent.seen("dockerd-proxy")[0]["pid"], signal.SIGCONT)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(parent.seen("dockerd-proxy")[0]["pid"], signal.SIGSEGV)
+        os.kill(parent.seen("dockerd-proxy")[0]["pid"], signal.SIGCONT)
     assert wait_until(lambda: parent.all_started(2)), parent.log()
     assert "managerd[" not in parent.log()
 
@@ -621,7 +639,7 @@ def test_engine_socket_that_appears_is_taken_up_without_counting(parent):
         assert wait_until(lambda: parent.all_started(2), 6), parent.log()
         assert parent.seen("dockerd-proxy")[1]["setup"]["path"].endswith("engine.sock")
         state = Path(f"/proc/{parent.proc.pid}/cmdline").read_bytes().split(b"\0")[1]
-        assert re.fullmatch(rb"--resume=\d,0", state), state
+        assert re.fullmatch(rb"--resume=\d,0,\d", state), state
         assert parent.connects()
 
 
@@ -630,7 +648,7 @@ def test_replaced_engine_socket_is_taken_up_without_counting(parent):
         parent.start()
     with engine_socket(parent):
         assert wait_until(lambda: parent.all_started(2), 6), parent.log()
-        assert b"--resume=0,0\0" in Path(f"/proc/{parent.proc.pid}/cmdline").read_bytes() or os.geteuid() != 0
+        assert re.search(rb"--resume=\d,0,\d\0", Path(f"/proc/{parent.proc.pid}/cmdline").read_bytes())
         time.sleep(1.5)
         assert parent.starts() == 2
 
@@ -641,7 +659,7 @@ def test_death_while_the_engine_socket_is_away_is_not_counted(parent):
     (parent.dir / "engine.sock").unlink()
     os.kill(parent.pid("dockerd-proxy"), signal.SIGKILL)
     assert wait_until(lambda: parent.all_started(2), 6), parent.log()
-    assert re.search(rb"--resume=\d,0\0", Path(f"/proc/{parent.proc.pid}/cmdline").read_bytes())
+    assert re.search(rb"--resume=\d,0,\d\0", Path(f"/proc/{parent.proc.pid}/cmdline").read_bytes())
 
 
 def test_engine_socket_that_only_its_owner_may_use_is_told(parent):

@@ -57,9 +57,9 @@ def handshake():
     while True:
         kind, _, body, _ = receive()
         if kind == SETUP:
-            uid, gid, extra, root, weaker, partial, _, level, instance = struct.unpack_from("=IIIBBBBIB", body)
+            uid, gid, extra, root, weaker, partial, unfiltered, level, instance = struct.unpack_from("=IIIBBBBIB", body)
             setup = {"uid": uid, "gid": gid, "extra_gid": extra, "as_root": root, "allow_weaker": weaker}
-            setup |= {"partial": partial, "log_level": level, "instance": instance, "path": body[24:].decode()}
+            setup |= {"partial": partial, "unfiltered": unfiltered, "log_level": level, "instance": instance, "path": body[24:].decode()}
         elif kind == CONFIG:
             key, num = struct.unpack_from("=I4xq", body)
             config[key] = [num, body[16:].decode()]
