@@ -161,8 +161,7 @@ session_lost(struct session *s, const char *text)
 	const struct session_owner *owner = s->owner;
 	void *arg = s->arg;
 
-	session_forget(s);
-	s->deadline_us = time_boot_us() + END_US;
+	session_end(s, END_BACKEND);
 	if (owner != NULL)
 		owner->lost(arg, text);
 }
