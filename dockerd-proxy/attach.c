@@ -31,7 +31,9 @@ struct attach {
 	char head[HEAD_MAX];
 };
 
-static TAILQ_HEAD(, attach) attaches = TAILQ_HEAD_INITIALIZER(attaches);
+TAILQ_HEAD(attaches, attach);
+
+static struct attaches attaches = TAILQ_HEAD_INITIALIZER(attaches);
 
 /* The end at whatever step. A start that answers 304 found it running. */
 static void

@@ -8,9 +8,10 @@
 
 #include "init_sha256.h"
 
-#define EMBED(name, path)                                                                        \
-	__asm__(".section .rodata\n.global " #name ", " #name "_end\n" #name ": .incbin \"" path \
-		"\"\n" #name "_end: .byte 0\n.previous\n")
+/* Each followed by a NUL, and then by its size. */
+#define EMBED(name, path)                                                                         \
+	__asm__(".section .rodata\n.global " #name ", " #name "_size\n" #name ": .incbin \"" path \
+		"\"\n1: .byte 0\n.balign 8\n" #name "_size: .quad 1b - " #name "\n.previous\n")
 EMBED(embed_init, INIT_PATH);
 EMBED(embed_seccomp, SECCOMP_PATH);
 
@@ -46,7 +47,7 @@ ustar_head(struct ustar *h, const char *name, char type, unsigned mode, uint32_t
 void *
 tar_make(size_t *len)
 {
-	size_t size = (size_t)(embed_init_end - embed_init), blocks = (size + 511) / 512;
+	size_t size = embed_init_size, blocks = (size + 511) / 512;
 	struct ustar *tar = calloc(3 + blocks + 2, sizeof(*tar));
 
 	if (tar == NULL)

@@ -40,10 +40,11 @@ struct pull {
 	int running, failed;
 	int64_t logged;
 };
+TAILQ_HEAD(pulls, pull);
 
 /* One helper at a time: the next request then finds what this one has made. The head is at work. */
 static struct prepares building = TAILQ_HEAD_INITIALIZER(building);
-static TAILQ_HEAD(, pull) pulls = TAILQ_HEAD_INITIALIZER(pulls);
+static struct pulls pulls = TAILQ_HEAD_INITIALIZER(pulls);
 static struct {
 	char image[D_IMAGE_MAX];
 	int64_t until;
@@ -292,9 +293,9 @@ pull_join(struct prepare *p)
 			prepare_end(p, NULL, FAIL_NO_IMAGE);
 			return;
 		}
-	TAILQ_FOREACH (pull, &pulls, entry)
-		if (strcmp(pull->image, p->image) == 0)
-			break;
+	pull = TAILQ_FIRST(&pulls);
+	while (pull != NULL && strcmp(pull->image, p->image) != 0)
+		pull = TAILQ_NEXT(pull, entry);
 	if (pull == NULL) {
 		if ((pull = calloc(1, sizeof(*pull))) == NULL)
 			fatalx("out of memory");

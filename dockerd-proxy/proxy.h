@@ -123,7 +123,8 @@ json_t *body_volume(const char *name);
 json_t *body_network(void);
 
 /* embed.c */
-extern const char embed_init[], embed_init_end[], embed_seccomp[], embed_init_sha256[];
+extern const char embed_init[], embed_seccomp[], embed_init_sha256[];
+extern const uint64_t embed_init_size;
 void *
 tar_make(size_t *len); /* a ustar of what a prepared image has more than its base; free() it */
 

@@ -1,8 +1,8 @@
-// The engine as an attacker: whatever it answers, step by step, every request of managerd gets exactly one answer, and
-// nothing stays behind. An input is a verb, then answers: a byte that picks the status, and JSON up to a NUL.
-// link: dockerd-proxy/engine.o dockerd-proxy/owned.o dockerd-proxy/container.o dockerd-proxy/image.o
-// link: dockerd-proxy/body.o dockerd-proxy/embed.o dockerd-proxy/attach.o dockerd-proxy/head.o proto/image_ref.o
-// link: -ljansson
+// The engine as an attacker: whatever it answers, step by step, every request of managerd gets
+// exactly one answer, and nothing stays behind. An input is a verb, then answers: a byte that picks
+// the status, and JSON up to a NUL. link: dockerd-proxy/engine.o dockerd-proxy/owned.o
+// dockerd-proxy/container.o dockerd-proxy/image.o link: dockerd-proxy/body.o dockerd-proxy/embed.o
+// dockerd-proxy/attach.o dockerd-proxy/head.o proto/image_ref.o link: -ljansson
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,8 @@ setup(void)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0)
 		abort();
 	theirs = pair[1];
-	proxy.manager = chan_new(pair[0], &managerd_dockerd_proto, DOCKERD_PROXY, MANAGERD, NULL, NULL, NULL);
+	proxy.manager =
+	    chan_new(pair[0], &managerd_dockerd_proto, DOCKERD_PROXY, MANAGERD, NULL, NULL, NULL);
 }
 
 /* How many answers with this id came. */
@@ -159,7 +160,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (answers(9) != 1)
 		abort();
 	/* All that is known goes, as managerd would have it. */
-	for (size_t i = 0; i < 64 && (o = owned_find("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")); i++)
+	for (size_t i = 0;
+	     i < 64 &&
+	     (o = owned_find("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
+	     i++)
 		owned_forget(o);
 	while ((o = owned_named(7, 1)) != NULL)
 		owned_forget(o);

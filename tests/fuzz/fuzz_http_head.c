@@ -17,7 +17,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(p, data, size);
 	whole = head_parse(p, size, &status, &len);
-	if (whole == 1 && (len > size || status < 0 || status > 999 || memcmp(p + len - 4, "\r\n\r\n", 4) != 0))
+	if (whole == 1 &&
+	    (len > size || status < 0 || status > 999 || memcmp(p + len - 4, "\r\n\r\n", 4) != 0))
 		abort();
 	/* What is a head stays one whatever follows, and no beginning of it is refused. */
 	for (size_t n = 0; whole == 1 && n < len; n += 1 + n / 8)

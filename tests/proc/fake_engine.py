@@ -66,7 +66,16 @@ def has_labels(item, filters):
     return True
 
 
-REASONS = {101: "UPGRADED", 200: "OK", 201: "Created", 204: "No Content", 304: "Not Modified", 400: "Bad", 404: "Not Found", 409: "Conflict"}
+REASONS = {
+    101: "UPGRADED",
+    200: "OK",
+    201: "Created",
+    204: "No Content",
+    304: "Not Modified",
+    400: "Bad",
+    404: "Not Found",
+    409: "Conflict",
+}
 
 
 class FakeEngine:
@@ -291,7 +300,9 @@ class FakeEngine:
     def on_attach(self, c, r, id):
         if not self.container(c, id):
             return True
-        c.sendall(b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+        c.sendall(
+            b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+        )
         self.streams.append(c)
         return None
 

@@ -30,8 +30,9 @@ head_ends_where_the_stream_begins(void **state)
 static void
 what_is_no_head_is_refused_at_once(void **state)
 {
-	static const char *const bad[] = {"x", "HTTP/1.0 101 x\r\n\r\n", "HTTP/2 101 x\r\n\r\n", "http/1.1 101 x\r\n\r\n",
-	    "HTTP/1.1 1x1 x\r\n\r\n", "HTTP/1.1 \r\n\r\n", "HTTP/1.1 1\r\n\r\n", "HTTP/1.1 -11\r\n\r\n", "\r\n\r\n"};
+	static const char *const bad[] = {"x", "HTTP/1.0 101 x\r\n\r\n", "HTTP/2 101 x\r\n\r\n",
+	    "http/1.1 101 x\r\n\r\n", "HTTP/1.1 1x1 x\r\n\r\n", "HTTP/1.1 \r\n\r\n",
+	    "HTTP/1.1 1\r\n\r\n", "HTTP/1.1 -11\r\n\r\n", "\r\n\r\n"};
 	int status;
 	size_t len;
 

@@ -1,5 +1,5 @@
-// Names of images: which are references at all, which the operator's globs cover, which registries are too near.
-// link: proto/image_ref.o
+// Names of images: which are references at all, which the operator's globs cover, which registries
+// are too near. link: proto/image_ref.o
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,11 +50,12 @@ references_are_taken_apart(void **state)
 static void
 what_is_no_reference_is_refused(void **state)
 {
-	static const char *const bad[] = {"", " ", "a:b:c", "../x", "x/../y", "x/./y", "PYTHON", "a/B", "x y", "-v", "x-",
-	    "-x/y", ".x", "x.", "x..y", "x___y", "/x", "x/", "x//y", "x:", "x:-a", "x:.a", "x:a b", "x:a/b", "@", "x@",
-	    "x@sha256:bad", "x@sha512:" HEX64, "x@sha256:" HEX64 "0", "x@SHA256:" HEX64, "h:1:2/x", "h:/x", "h:123456/x",
-	    "-h.x/y", "h-.x/y", "a..b/x", "[::1]/x", "[::1]:5000/x", "http://x/y", "x?y", "x#y", "x%2fy", "x&y=z", "x\n", "é",
-	    "x:a\n", "user@host/x", "x\\y", "x;y", "$(x)", "_x", "x_/y"};
+	static const char *const bad[] = {"", " ", "a:b:c", "../x", "x/../y", "x/./y", "PYTHON",
+	    "a/B", "x y", "-v", "x-", "-x/y", ".x", "x.", "x..y", "x___y", "/x", "x/", "x//y",
+	    "x:", "x:-a", "x:.a", "x:a b", "x:a/b", "@", "x@", "x@sha256:bad", "x@sha512:" HEX64,
+	    "x@sha256:" HEX64 "0", "x@SHA256:" HEX64, "h:1:2/x", "h:/x", "h:123456/x", "-h.x/y",
+	    "h-.x/y", "a..b/x", "[::1]/x", "[::1]:5000/x", "http://x/y", "x?y", "x#y", "x%2fy",
+	    "x&y=z", "x\n", "é", "x:a\n", "user@host/x", "x\\y", "x;y", "$(x)", "_x", "x_/y"};
 	char text[600];
 	struct image_ref ref;
 
@@ -90,21 +91,24 @@ globs_cover_the_text_as_it_was_given(void **state)
 	assert_true(allowed(" x , python:* ,", "python:3") && allowed(",,python:*", "python:3"));
 	assert_true(allowed("node:20-slim,python:3.1?", "python:3.12"));
 	assert_false(allowed("python:*", "python") || allowed("python:*", "pythonx:1"));
-	assert_false(allowed("python:*", "evil/python:3") || allowed("", "python") || allowed(" , ", "python"));
+	assert_false(allowed("python:*", "evil/python:3") || allowed("", "python") ||
+		     allowed(" , ", "python"));
 	assert_false(allowed("python", "python:3") || allowed("py\\thon", "python"));
 }
 
 static void
 registries_nearby_must_stand_literally(void **state)
 {
-	static const char *const near[] = {"localhost/x", "localhost:5000/x", "127.0.0.1/x", "127.1/x", "10.0.0.1:80/x",
-	    "HOST/x", "reg.example.com:5000/x", "x.localhost/x", "x.local/x", "metadata.google.internal/x", "1.2.3.0x7f/x"};
+	static const char *const near[] = {"localhost/x", "localhost:5000/x", "127.0.0.1/x",
+	    "127.1/x", "10.0.0.1:80/x", "HOST/x", "reg.example.com:5000/x", "x.localhost/x",
+	    "x.local/x", "metadata.google.internal/x", "1.2.3.0x7f/x"};
 	char glob[128];
 	struct image_ref ref;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(near) / sizeof(near[0]); i++) {
-		assert_false(allowed("*", near[i]) || allowed("*/*", near[i]) || allowed("?*/x", near[i]));
+		assert_false(
+		    allowed("*", near[i]) || allowed("*/*", near[i]) || allowed("?*/x", near[i]));
 		assert_int_equal(parse(near[i], &ref), 0);
 		strcpy(stpcpy(glob, ref.host), "/*");
 		assert_true(allowed(glob, near[i]) && allowed(near[i], near[i]));
@@ -112,7 +116,8 @@ registries_nearby_must_stand_literally(void **state)
 		assert_false(allowed(glob, near[i]));
 	}
 	assert_true(allowed("*", "reg.example.com/x") && allowed("*", "docker.io/library/x"));
-	assert_false(allowed("localhost*", "localhost:5000/x") || allowed("localhost/*", "localhost:5000/x"));
+	assert_false(allowed("localhost*", "localhost:5000/x") ||
+		     allowed("localhost/*", "localhost:5000/x"));
 }
 
 int
