@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -116,7 +115,8 @@ class FakeEngine:
                 return
             path = c.recv(65536).split(b" ")[1].decode()
             if self.hang:
-                time.sleep(30)
+                self.held = c
+                continue
             body = self.answers[path]
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
             c.sendall(b"HTTP/1.1 %d OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (self.status, len(body)) + body)
