@@ -69,6 +69,7 @@ gate_run_body(struct conn *c)
 		}
 		c->got += n;
 		if (c->got > c->max) {
+			evbuffer_drain(c->raw, n);
 			req_error(r, 413, "%s", c->too_large);
 			return;
 		}

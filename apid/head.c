@@ -214,6 +214,17 @@ parse_field(const char *p, const char *eol, struct head *h, struct counts *c, co
 	return 0;
 }
 
+/* HEAD with a body is what proxies and servers disagree about most: never. */
+static int
+is_stray_of_route(const struct head *h)
+{
+	static const char prefix[] = STRAY_PREFIX;
+
+	return (h->method == METHOD_GET || h->method == METHOD_DELETE) &&
+	       h->target.n >= sizeof(prefix) &&
+	       memcmp(h->target.p, prefix, sizeof(prefix) - 1) == 0;
+}
+
 static int
 check_whole(struct head *h, const struct counts *c, const char **why)
 {
@@ -221,14 +232,17 @@ check_whole(struct head *h, const struct counts *c, const char **why)
 	    h->method == METHOD_POST || h->method == METHOD_PUT || h->method == METHOD_PATCH;
 
 	*why = NULL;
+	if (h->minor == 0 && !c->keep_alive)
+		h->close = 1;
+	h->stray = (h->chunked || h->length > 0) && !may_have_body;
+	if (h->stray)
+		h->close = 1;
 	if (h->minor == 1 && h->field[FIELD_HOST].p == NULL)
 		*why = "a Host header is required";
 	else if (c->length > 0 && c->coding > 0)
 		*why = "both Content-Length and Transfer-Encoding";
-	else if ((h->chunked || h->length > 0) && !may_have_body)
-		*why = "this method takes no body";
-	if (h->minor == 0 && !c->keep_alive)
-		h->close = 1;
+	else if (h->stray && !is_stray_of_route(h))
+		*why = STRAY_TEXT;
 	return *why == NULL ? 0 : 400;
 }
 

@@ -12,6 +12,10 @@
 #define HEAD_FIELDS_MAX 64
 #define TARGET_MAX 8192
 
+/* Here a stray body is left to the route, which looks at the key first; elsewhere it is refused. */
+#define STRAY_PREFIX "/v1/"
+#define STRAY_TEXT "this method takes no body"
+
 enum method {
 	METHOD_GET,
 	METHOD_HEAD,
@@ -49,6 +53,7 @@ struct head {
 	uint8_t has_length;
 	uint8_t expect; /* 100-continue */
 	uint8_t close;  /* the connection ends with this request */
+	uint8_t stray;  /* a body that this method does not take: to be refused, and never read */
 	uint64_t length;
 	struct slice target;
 	struct slice field[FIELDS];

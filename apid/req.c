@@ -185,7 +185,7 @@ req_reply(struct req *r, int status, struct evbuffer *body)
 
 	if (r->ev == NULL || r->started)
 		fatalx("a request was answered twice");
-	skipped = gate_body_skip(r->conn);
+	skipped = r->head.stray ? 0 : gate_body_skip(r->conn);
 	if (skipped != 1)
 		r->head.close = 1;
 	if (skipped == -1 && status != 400) {
@@ -317,7 +317,7 @@ req_stream_end(struct req *r)
 
 	r->leave_ends = 0;
 	cleanup(r);
-	if (c->state == GATE_BODY && gate_body_skip(c) != 1)
+	if (c->state == GATE_BODY && (r->head.stray || gate_body_skip(c) != 1))
 		r->head.close = 1;
 	r->on_body = NULL;
 	evhttp_send_reply_end(r->ev);

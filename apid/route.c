@@ -105,7 +105,9 @@ no_route(struct req *r)
 {
 	struct conn *c = r->conn;
 
-	if (!req_has_body(r) || r->head.expect || r->head.length > SKIP_MAX) {
+	if (r->head.stray)
+		refuse(&r->refusal, 400, STRAY_TEXT);
+	if (!req_has_body(r) || r->head.stray || r->head.expect || r->head.length > SKIP_MAX) {
 		answer_no_route(r);
 		return;
 	}
@@ -150,6 +152,10 @@ run(struct req *r)
 	size_t n;
 
 	parse_id(r);
+	if (r->head.stray) {
+		req_error(r, 400, STRAY_TEXT);
+		return;
+	}
 	if (r->query.n > 0 && req_query_bool(r, "detail", &r->detail) == -1)
 		return;
 	switch (r->route->body) {

@@ -4,7 +4,7 @@
 // link: apid/gate_body.o apid/gate_listen.o apid/head.o apid/health.o apid/json_in.o
 // link: apid/json_out.o apid/list.o apid/managerd.o apid/object.o apid/path.o apid/req.o
 // link: apid/req_in.o apid/route.o apid/sandboxes.o apid/snapshots.o apid/stream.o apid/xfer.o
-// link: -levent_extra -levent_core -ljansson -lcrypto -lm
+// link: -levent_extra -levent_core -ljansson -lcrypto
 // clang-format on
 /*
  * All of apid but its main(), over a real socket, with managerd and a session played in the same

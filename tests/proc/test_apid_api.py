@@ -27,7 +27,7 @@ def clean(request):
 
 def ask(server, *headers, path=BOX_URL, method="GET"):
     text = f"{method} {path} HTTP/1.1\r\nHost: a\r\n" + "".join(h + "\r\n" for h in headers) + "\r\n"
-    return statuses(server.raw(text.encode(), wait=3, parts=None) [0] if "close" in text else closing(server, text))
+    return statuses(server.raw(text.encode(), wait=3, parts=None)[0] if "close" in text else closing(server, text))
 
 
 def closing(server, text):
@@ -205,7 +205,17 @@ def test_wrong_method_is_405_and_names_the_right_ones(server, method, path, allo
 
 
 def test_paths_have_one_spelling(server):
-    for path in ("/nope", "/v1", "/v1/", "/v1/sandboxes/", "/V1/sandboxes", "/v1/%73andboxes", "/v1//sandboxes", BOX_URL + "/", "/healthz/"):
+    for path in (
+        "/nope",
+        "/v1",
+        "/v1/",
+        "/v1/sandboxes/",
+        "/V1/sandboxes",
+        "/v1/%73andboxes",
+        "/v1//sandboxes",
+        BOX_URL + "/",
+        "/healthz/",
+    ):
         assert statuses(server.raw(head("GET", path))[0]) == [404], path
     for id in ("sb_", BOX.upper(), BOX + "0", BOX[:-1], "..", "%2e%2e", BOX + "%00", "x" * 500, "sb_0000000000000000", SNAPSHOT):
         got = server.raw(head("GET", "/v1/sandboxes/" + id))[0]
@@ -379,12 +389,25 @@ def test_json_under_another_type_is_415(server):
         assert server("POST", "/v1/sandboxes", data=b"{}", headers={"Content-Type": kind}).status_code == 201
 
 
+@pytest.mark.parametrize("method, path", [r for r in ROUTES if r[0] in ("GET", "DELETE")])
+def test_stray_body_of_a_route_meets_the_key_first_and_is_never_read(server, method, path):
+    smuggled = head("GET", "/v1/smuggled")
+    for key, status in ((False, 401), (True, 400)):
+        for lines in ((f"Content-Length: {len(smuggled)}",), ("Transfer-Encoding: chunked",), ("Content-Length: 3000000000",)):
+            got, end = server.raw(head(method, path, *lines, key=key) + smuggled, wait=3)
+            assert statuses(got) == [status] and end != "open"
+    assert statuses(server.raw(head("HEAD", path, "Content-Length: 3", key=False) + b"abc")[0]) == [400]
+    assert statuses(server.raw(head("GET", "/v1/nope", "Content-Length: 3", key=False) + b"abc")[0]) == [400]
+
+
 def test_json_body_over_1_mib_is_413(server):
     body = json.dumps({"command": "x" * (1 << 20)}).encode()
     assert statuses(server.raw(post(BOX_URL + "/exec", body), wait=3)[0]) == [413]
     chunks = b"".join(b"8000\r\n" + body[:32768] + b"\r\n" for _ in range(40)) + b"0\r\n\r\n"
     got, end = server.raw(head("POST", BOX_URL + "/exec", "Transfer-Encoding: chunked") + chunks, wait=3)
     assert statuses(got) == [413] and end == "closed"
+    one = b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"
+    assert statuses(server.raw(head("POST", BOX_URL + "/exec", "Transfer-Encoding: chunked") + one, wait=3)[0]) == [413]
 
 
 def test_idempotency_key_travels_as_digests(server):
@@ -777,7 +800,9 @@ def test_upload_over_the_limit_is_413_declared_or_counted():
         chunk = b"7530\r\n" + b"x" * 30_000 + b"\r\n"
         got, _ = s.raw(head("PUT", BOX_URL + "/files?path=g", "Transfer-Encoding: chunked") + chunk * 4 + b"0\r\n\r\n", wait=3)
         assert statuses(got) == [413]
-        assert s.raw(head("PUT", BOX_URL + "/files?path=g", "Transfer-Encoding: chunked") + chunk * 3 + b"0\r\n\r\n")[0].startswith(b"HTTP/1.1 200")
+        assert s.raw(head("PUT", BOX_URL + "/files?path=g", "Transfer-Encoding: chunked") + chunk * 3 + b"0\r\n\r\n")[0].startswith(
+            b"HTTP/1.1 200"
+        )
         assert list(s.files) == ["/workspace/f", "/workspace/g"] and len(s.files["/workspace/g"]) == 90_000
 
 
