@@ -63,6 +63,8 @@ $1 == "allow" && NF > 1 {
 		for (i = 2; i <= NF; i++)
 			seen[$i] = "always"
 	}
+	if (i == NF)
+		fail("no condition behind if")
 	for (i++; i <= NF; i++) {
 		arg = substr($i, 2, 1)
 		if ($i ~ /^a[0-5]!=1$/) {
