@@ -21,9 +21,9 @@
 
 #define LOG_ROOM (UINT64_C(1) << 30)
 
+#ifdef CONFINE_SANITIZED
 static int confined;
 
-#ifdef CONFINE_SANITIZED
 /* The leak checker traces its own process, which a confined program must not. */
 int __lsan_is_turned_off(void);
 int
@@ -149,6 +149,9 @@ confine_enter(const struct confine *confine, const struct confine_ids *ids)
 
 	if (!ids->as_root && geteuid() == 0)
 		fatalx("confinement: will not run as root");
+#ifdef CONFINE_SANITIZED
+	confined = 1;
+#endif
 	set_limits(confine);
 	partial |= confine_root_enter(confine, ids);
 	if (ids->as_root)
@@ -158,7 +161,6 @@ confine_enter(const struct confine *confine, const struct confine_ids *ids)
 	drop_privileges();
 	partial |= confine_landlock_enter(confine, ids);
 	confine_filter_promises(&filter, confine->promises);
-	confined = 1;
 	partial |= load_filter(&filter, ids);
 	return partial;
 }

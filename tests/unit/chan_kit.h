@@ -70,8 +70,9 @@ on_message(struct chan *c, struct msg *m)
 	else
 		s->kept_fd = m->fd;
 	if (s->free_in_handler) {
+		if (c == receiver)
+			receiver = NULL;
 		chan_free(c);
-		receiver = NULL;
 	}
 }
 

@@ -262,6 +262,9 @@ no_promise_gives_what_none_may_have(void **state)
 	size_t i;
 
 	(void)state;
+#ifdef CONFINE_SANITIZED
+	skip();
+#endif
 	for (g = confine_groups; g->name != NULL; g++) {
 		strcat(all, g->name);
 		strcat(all, " ");
@@ -326,7 +329,7 @@ compare(const struct confine_test *t)
 		assert_int_equal(v & (v - 1), 0);
 		return SCMP_CMP64(t->arg, SCMP_CMP_MASKED_EQ, v, v);
 	default:
-		return SCMP_CMP64(t->arg, SCMP_CMP_EQ, v);
+		return SCMP_CMP64(t->arg, SCMP_CMP_EQ, v, 0);
 	}
 }
 
