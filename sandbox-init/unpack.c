@@ -348,7 +348,8 @@ unpack_folders(struct unpack *u, int base)
 	int fd, r = 0;
 	size_t i;
 
-	qsort(u->folders, u->nfolders, sizeof(*u->folders), deepest_first);
+	if (u->nfolders > 1)
+		qsort(u->folders, u->nfolders, sizeof(*u->folders), deepest_first);
 	for (i = 0; i < u->nfolders && r == 0; i++) {
 		f = &u->folders[i];
 		if (*f->name == '\0' && !u->exact)

@@ -190,7 +190,7 @@ def test_usage_is_measured(box):
 
 def test_missing_workdir_is_refused_by_name(box):
     box.write("a-file", b"")
-    box.run("mkdir -p closed; chmod 000 closed")
+    box.run("mkdir -p bin closed; chmod 000 closed")
     assert refused(400, box.run, "true", workdir="/no/such/dir") == "workdir /no/such/dir does not exist"
     assert refused(400, box.run, "true", workdir="/workspace/a-file") == "workdir /workspace/a-file is not a directory"
     assert "is not accessible" in refused(400, box.run, "true", workdir="/workspace/closed")
@@ -381,8 +381,10 @@ def test_supervisor_killed_by_user_code_ends_every_command_there():
         for ch in (victim, other):
             ch.wait_for(layout.G_STARTED)
         victim.wait_for(layout.G_STDOUT)
-        box.py("import os\nfor p in map(int, filter(str.isdigit, os.listdir('/proc'))):\n"
-               " if p != 1 and p != os.getppid() and open(f'/proc/{p}/cmdline').read().startswith('/.agent-sandbox'): os.kill(p, 9)")
+        box.py(
+            "import os\nfor p in map(int, filter(str.isdigit, os.listdir('/proc'))):\n"
+            " if p != 1 and p != os.getppid() and open(f'/proc/{p}/cmdline').read().startswith('/.agent-sandbox'): os.kill(p, 9)"
+        )
         assert victim.wait(5).code == 137 and other.wait(5).code == 137 and victim.bytes(layout.G_STDOUT) == b"out\n"
         eventually(lambda: box.processes() == [], 3)
         assert box.run("echo ok").out == b"ok\n"

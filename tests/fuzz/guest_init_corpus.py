@@ -1,0 +1,51 @@
+"""Writes the seed corpus of fuzz_guest_init: run it again after a change of the protocol."""
+
+import struct
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "proc"))
+import guest  # noqa: E402
+import layout  # noqa: E402
+
+OUT = HERE / "corpus/guest_init"
+
+
+def file_request(path, **fields):
+    path = path.encode()
+    return layout.pack("g_file", {"max": -1, "path_len": len(path)} | fields) + path
+
+
+def step(type, channel, length=0, event=7, script=b"\x03" * 8):
+    return bytes([type, channel, length, event]) + script
+
+
+seeds = {
+    "args": b"\0" + guest.args_block(["sh", "-c", "true"], {"PATH": ":/bin::/usr/bin", "A": ""}, "/workspace"),
+    "args-long-path": b"\0" + guest.args_block(["x" * 70, ""], {"PATH": "/" + "y" * 100 + ":/z"}, ""),
+    "args-short": b"\0" + guest.args_block(["a"], {}, "/")[:-1],
+    "args-counts": b"\0" + struct.pack("<II", 2**32 - 1, 2**32 - 1) + b"a\0b\0",
+    "request": b"\1" + file_request("/workspace/a", size=100),
+    "request-range": b"\1" + file_request("/a", range=2, first=5, last=2**63 - 1, size=10, max=3),
+    "request-suffix": b"\1" + file_request("/a", range=3, first=2**63 - 1, size=10),
+    "request-relative": b"\1" + file_request("a"),
+    "channels-exec": b"\2" + step(layout.G_EXEC_ARGS, 1, 1) + step(layout.G_EXEC, 1, 1) + step(layout.G_STDIN, 1, 100)
+    + step(layout.G_WINDOW, 1, 1, 7, b"\xff\xff\xff\xff\0\0\0\0") + step(layout.G_KILL, 1, 0, 7, b"\1" * 8),
+    "channels-held": b"\2" + step(layout.G_WRITE, 2, 1, 0) + step(layout.G_DATA, 2, 255) + step(layout.G_DATA, 2, 255) * 4
+    + step(layout.G_DATA_END, 2, 1) + step(layout.G_LIST, 3, 0, 1) + step(layout.G_CLOSE, 2),
+    "channels-held-close": b"\2" + step(layout.G_EXEC, 2, 1, 0) + step(layout.G_KILL, 2) + step(layout.G_IMPORT, 2, 1) + step(layout.G_CLOSE, 2),
+    "channels-reset": b"\2" + step(layout.G_READ, 64, 1) + step(layout.G_DATA, 64, 1, 2) + step(layout.G_READ, 65, 1) + step(layout.G_READ, 0, 1),
+    "channels-breach": b"\2" + step(layout.G_WRITE, 2, 1) + step(layout.G_DATA, 2, 255, 7, b"\2" * 8) * 5,
+    "frames": b"\3" + layout.frame(layout.G_LIST, 1, b"abc") + b"ASf1junk" + layout.frame(layout.G_CLOSE, 2) + bytes(20),
+    "name": b"\4./a//b/./c",
+    "name-up": b"\4a/../../b",
+    "name-link": b"\4/workspace/../etc",
+    "cgroup": b"\5low 0\noom 1\noom_kill 12\noom_group_kill 0\n",
+    "stat": b"\0051 ((a) b) S 77 1 1",
+    "text": b"\6plain \xc3\xa9 \xff \xed\xa0\x80 \xf4\x90\x80\x80 \xe2\x98 \n",
+}
+
+OUT.mkdir(parents=True, exist_ok=True)
+for name, data in seeds.items():
+    (OUT / name).write_bytes(data)
