@@ -1,6 +1,7 @@
 /*
- * The configuration: one table, from which parsing, --help, docs/CONFIG.md, the manual's section and tests come. The
- * parent reads it (agent-sandboxd/config.c) and sends each program only the rows that it needs.
+ * The configuration: one table, from which parsing, --help, docs/CONFIG.md, the manual's section
+ * and tests come. The parent reads it (config_parse.h) and sends each program only the
+ * rows that it needs.
  */
 #ifndef PROTO_CONFIG_H
 #define PROTO_CONFIG_H
@@ -18,45 +19,74 @@
 #define CONFIG_STRING_MAX 32768
 
 /*
- * Types: INT and BOOL and STR; DEC is a decimal number, kept in 1e-9 units. min/max are for INT (and DEC, in units).
- *  key (AGENT_SANDBOX_ + name)   type  default        min  max          to    what it is
+ * Rows: key (AGENT_SANDBOX_ before it makes the name), type, default, min, max, to whom, what it
+ * is. Types: INT, BOOL, STR; DEC is a decimal number, kept in units of 1e-9. min and max are for
+ * INT, and for DEC in its units.
  */
-#define CONFIG_TABLE(X)                                                                                                \
-	X(API_KEYS, STR, "", 0, 0, TO_MANAGERD, "comma-separated API keys, each at least 16 characters; required")    \
-	X(INSECURE_NO_AUTH, BOOL, "false", 0, 1, TO_MANAGERD, "serve without keys, on a loopback address only")        \
-	X(HOST, STR, "127.0.0.1", 0, 0, TO_APID, "address to listen on")                                               \
-	X(PORT, INT, "8080", 0, 65535, TO_APID, "TCP port to listen on; 0 takes a free one and logs it")               \
-	X(INSECURE_PLAINTEXT, BOOL, "false", 0, 1, TO_PARENT,                                                          \
-	    "allow an address other than loopback without TLS, because a proxy in front ends it")                      \
-	X(ALLOWED_HOSTS, STR, "", 0, 0, TO_APID, "comma-separated Host values accepted on loopback beside localhost")  \
-	X(DATA_DIR, STR, "data", 0, 0, TO_PARENT, "directory of records, snapshots and the audit log")                 \
-	X(DEFAULT_IMAGE, STR, "python:3.12-slim", 0, 0, TO_MANAGERD, "image of a sandbox that names none")             \
-	X(ALLOWED_IMAGES, STR, "*", 0, 0, TO_MANAGERD | TO_DOCKERD_PROXY, "comma-separated globs of images that may be used") \
-	X(SANDBOX_USER, STR, "1000:1000", 0, 0, TO_DOCKERD_PROXY, "uid:gid of everything in a sandbox")                \
-	X(DOCKER_RUNTIME, STR, "", 0, 0, TO_DOCKERD_PROXY, "the engine's runtime for sandboxes; empty: its default")   \
-	X(NETWORK_NAME, STR, "agent-sandbox-net", 0, 0, TO_DOCKERD_PROXY, "bridge network of sandboxes with network")  \
-	X(ALLOW_NETWORK, BOOL, "true", 0, 1, TO_MANAGERD | TO_DOCKERD_PROXY, "whether a sandbox may ask for network")  \
-	X(MAX_SANDBOXES, INT, "20", 1, 100000, TO_MANAGERD | TO_DOCKERD_PROXY, "sandboxes that may exist at once")     \
-	X(DEFAULT_TIMEOUT_SECONDS, INT, "900", 1, 315360000, TO_MANAGERD, "time to live of a sandbox, in seconds")     \
-	X(MAX_TIMEOUT_SECONDS, INT, "86400", 1, 315360000, TO_MANAGERD | TO_APID, "largest time to live, in seconds")  \
-	X(DEFAULT_CPUS, DEC, "1.0", 1000000, 1024000000000, TO_MANAGERD, "CPUs of a sandbox")                          \
-	X(MAX_CPUS, DEC, "4.0", 1000000, 1024000000000, TO_MANAGERD | TO_DOCKERD_PROXY | TO_APID, "most CPUs of a sandbox") \
-	X(DEFAULT_MEMORY_MB, INT, "512", 16, 16777216, TO_MANAGERD, "memory of a sandbox, in MiB; no swap")            \
-	X(MAX_MEMORY_MB, INT, "4096", 16, 16777216, TO_MANAGERD | TO_DOCKERD_PROXY | TO_APID, "most memory of a sandbox, in MiB") \
-	X(DEFAULT_PIDS_LIMIT, INT, "256", 8, 4194304, TO_MANAGERD, "processes and threads of a sandbox")               \
-	X(MAX_PIDS_LIMIT, INT, "4096", 8, 4194304, TO_MANAGERD | TO_DOCKERD_PROXY | TO_APID, "most processes of a sandbox") \
-	X(TMP_SIZE_MB, INT, "256", 1, 1048576, TO_DOCKERD_PROXY, "size of /tmp in a sandbox, in MiB")                  \
-	X(DEFAULT_EXEC_TIMEOUT_SECONDS, DEC, "60", 1000000, 86400000000000, TO_APID, "time limit of a command, in seconds") \
-	X(MAX_EXEC_TIMEOUT_SECONDS, DEC, "3600", 1000000, 86400000000000, TO_APID | TO_MANAGERD, "largest time limit of a command") \
-	X(MAX_EXEC_OUTPUT_BYTES, INT, "10485760", 1024, 1073741824, TO_APID, "output kept of a command that is not streamed") \
-	X(MAX_FILE_BYTES, INT, "52428800", 1, 1099511627776, TO_APID | TO_MANAGERD, "largest file to upload or download") \
-	X(MAX_SNAPSHOT_BYTES, INT, "1073741824", 1024, 1099511627776, TO_APID | TO_MANAGERD | TO_SESSIOND,             \
-	    "largest snapshot or archive, in bytes of tar")                                                            \
-	X(REAP_INTERVAL_SECONDS, DEC, "10.0", 10000000, 3600000000000, TO_MANAGERD, "how often expired sandboxes are looked for") \
-	X(ALLOW_WEAKER, BOOL, "false", 0, 1, TO_ALL, "start although this kernel lacks a part of the confinement")     \
-	X(DISK_FLOOR_MB, INT, "1024", 0, 1048576, TO_MANAGERD, "free space below which a sandbox's commands are ended, in MiB") \
-	X(LOG_LEVEL, STR, "info", 0, 0, TO_ALL, "debug, info, warn or error")                                          \
-	X(DOCS, BOOL, "true", 0, 1, TO_APID, "serve the description and console pages, in versions that have them")
+#define CONFIG_TABLE(X)                                                                           \
+	X(API_KEYS, STR, "", 0, 0, TO_MANAGERD,                                                   \
+	    "comma-separated API keys, each at least 16 characters; required")                    \
+	X(INSECURE_NO_AUTH, BOOL, "false", 0, 1, TO_MANAGERD,                                     \
+	    "serve without keys, on a loopback address only")                                     \
+	X(HOST, STR, "127.0.0.1", 0, 0, TO_APID, "address to listen on")                          \
+	X(PORT, INT, "8080", 0, 65535, TO_APID,                                                   \
+	    "TCP port to listen on; 0 takes a free one and logs it")                              \
+	X(INSECURE_PLAINTEXT, BOOL, "false", 0, 1, TO_PARENT,                                     \
+	    "allow an address other than loopback without TLS, because a proxy in front ends it") \
+	X(ALLOWED_HOSTS, STR, "", 0, 0, TO_APID,                                                  \
+	    "comma-separated Host values accepted on loopback beside localhost")                  \
+	X(DATA_DIR, STR, "data", 0, 0, TO_PARENT,                                                 \
+	    "directory of records, snapshots and the audit log")                                  \
+	X(DEFAULT_IMAGE, STR, "python:3.12-slim", 0, 0, TO_MANAGERD,                              \
+	    "image of a sandbox that names none")                                                 \
+	X(ALLOWED_IMAGES, STR, "*", 0, 0, TO_MANAGERD | TO_DOCKERD_PROXY,                         \
+	    "comma-separated globs of images that may be used")                                   \
+	X(SANDBOX_USER, STR, "1000:1000", 0, 0, TO_DOCKERD_PROXY,                                 \
+	    "uid:gid of everything in a sandbox")                                                 \
+	X(DOCKER_RUNTIME, STR, "", 0, 0, TO_DOCKERD_PROXY,                                        \
+	    "the engine's runtime for sandboxes; empty: its default")                             \
+	X(NETWORK_NAME, STR, "agent-sandbox-net", 0, 0, TO_DOCKERD_PROXY,                         \
+	    "bridge network of sandboxes with network")                                           \
+	X(ALLOW_NETWORK, BOOL, "true", 0, 1, TO_MANAGERD | TO_DOCKERD_PROXY,                      \
+	    "whether a sandbox may ask for network")                                              \
+	X(MAX_SANDBOXES, INT, "20", 1, 100000, TO_MANAGERD | TO_DOCKERD_PROXY,                    \
+	    "sandboxes that may exist at once")                                                   \
+	X(DEFAULT_TIMEOUT_SECONDS, INT, "900", 1, 315360000, TO_MANAGERD,                         \
+	    "time to live of a sandbox, in seconds")                                              \
+	X(MAX_TIMEOUT_SECONDS, INT, "86400", 1, 315360000, TO_MANAGERD | TO_APID,                 \
+	    "largest time to live, in seconds")                                                   \
+	X(DEFAULT_CPUS, DEC, "1.0", 1000000, 1024000000000, TO_MANAGERD, "CPUs of a sandbox")     \
+	X(MAX_CPUS, DEC, "4.0", 1000000, 1024000000000, TO_MANAGERD | TO_DOCKERD_PROXY | TO_APID, \
+	    "most CPUs of a sandbox")                                                             \
+	X(DEFAULT_MEMORY_MB, INT, "512", 16, 16777216, TO_MANAGERD,                               \
+	    "memory of a sandbox, in MiB; no swap")                                               \
+	X(MAX_MEMORY_MB, INT, "4096", 16, 16777216, TO_MANAGERD | TO_DOCKERD_PROXY | TO_APID,     \
+	    "most memory of a sandbox, in MiB")                                                   \
+	X(DEFAULT_PIDS_LIMIT, INT, "256", 8, 4194304, TO_MANAGERD,                                \
+	    "processes and threads of a sandbox")                                                 \
+	X(MAX_PIDS_LIMIT, INT, "4096", 8, 4194304, TO_MANAGERD | TO_DOCKERD_PROXY | TO_APID,      \
+	    "most processes of a sandbox")                                                        \
+	X(TMP_SIZE_MB, INT, "256", 1, 1048576, TO_DOCKERD_PROXY,                                  \
+	    "size of /tmp in a sandbox, in MiB")                                                  \
+	X(DEFAULT_EXEC_TIMEOUT_SECONDS, DEC, "60", 1000000, 86400000000000, TO_APID,              \
+	    "time limit of a command, in seconds")                                                \
+	X(MAX_EXEC_TIMEOUT_SECONDS, DEC, "3600", 1000000, 86400000000000, TO_APID | TO_MANAGERD,  \
+	    "largest time limit of a command")                                                    \
+	X(MAX_EXEC_OUTPUT_BYTES, INT, "10485760", 1024, 1073741824, TO_APID,                      \
+	    "output kept of a command that is not streamed")                                      \
+	X(MAX_FILE_BYTES, INT, "52428800", 1, 1099511627776, TO_APID | TO_MANAGERD,               \
+	    "largest file to upload or download")                                                 \
+	X(MAX_SNAPSHOT_BYTES, INT, "1073741824", 1024, 1099511627776,                             \
+	    TO_APID | TO_MANAGERD | TO_SESSIOND, "largest snapshot or archive, in bytes of tar")  \
+	X(REAP_INTERVAL_SECONDS, DEC, "10.0", 10000000, 3600000000000, TO_MANAGERD,               \
+	    "how often expired sandboxes are looked for")                                         \
+	X(ALLOW_WEAKER, BOOL, "false", 0, 1, TO_ALL,                                              \
+	    "start although this kernel lacks a part of the confinement")                         \
+	X(DISK_FLOOR_MB, INT, "1024", 0, 1048576, TO_MANAGERD,                                    \
+	    "free space below which a sandbox's commands are ended, in MiB")                      \
+	X(LOG_LEVEL, STR, "info", 0, 0, TO_ALL, "debug, info, warn or error")                     \
+	X(DOCS, BOOL, "true", 0, 1, TO_APID,                                                      \
+	    "serve the description and console pages, in versions that have them")
 
 enum config_type { CONFIG_INT, CONFIG_BOOL, CONFIG_STR, CONFIG_DEC };
 

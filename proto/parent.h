@@ -1,6 +1,7 @@
 /*
- * parent <-> each of its programs, and what only managerd may ask of it. The parent is the only one that starts
- * programs; managerd asks it for a sessiond, gets one end of a channel to it, and is told when it is over.
+ * parent <-> each of its programs, and what only managerd may ask of it. The parent is the only one
+ * that starts programs; managerd asks it for a sessiond, gets one end of a channel to it, and is
+ * told when it is over.
  */
 #ifndef PROTO_PARENT_H
 #define PROTO_PARENT_H
@@ -11,8 +12,8 @@
 /* Fixed descriptors of an exec'ed program. */
 #define FD_LOG 2
 #define FD_PARENT 3
-/* apid: 4 = managerd, 5 = listening socket; managerd: 4 = apid, 5 = dockerd-proxy; dockerd-proxy: 4 = managerd;
- * sessiond: 4 = managerd. */
+/* apid: 4 = managerd, 5 = listening socket; managerd: 4 = apid, 5 = dockerd-proxy; dockerd-proxy: 4
+ * = managerd; sessiond: 4 = managerd. */
 #define FD_PEER 4
 #define FD_SECOND 5
 
@@ -32,7 +33,7 @@ struct m_setup {
 	uint32_t extra_gid; /* UINT32_MAX: none */
 	uint8_t as_root;
 	uint8_t allow_weaker;
-	uint8_t partial; /* the parent's own confinement is weaker than asked */
+	uint8_t partial;    /* the parent's own confinement is weaker than asked */
 	uint8_t unfiltered; /* the packet filter rules for sandboxes are not known to be loaded */
 	uint32_t log_level;
 	uint8_t instance; /* enum instance_rule, for managerd */
@@ -65,17 +66,17 @@ struct m_session_over {
 };
 
 /*     from    message        payload                tail               fd */
-#define PARENT_CHILD(X)                                                                                                \
-	X(PARENT, P_SETUP, struct m_setup, PARENT_PATH_MAX, FD_NONE)                                                   \
-	X(PARENT, P_CONFIG, struct m_config, CONFIG_STRING_MAX, FD_NONE)                                               \
-	X(PARENT, P_START, struct m_none, 0, FD_NONE)                                                                  \
+#define PARENT_CHILD(X)                                                  \
+	X(PARENT, P_SETUP, struct m_setup, PARENT_PATH_MAX, FD_NONE)     \
+	X(PARENT, P_CONFIG, struct m_config, CONFIG_STRING_MAX, FD_NONE) \
+	X(PARENT, P_START, struct m_none, 0, FD_NONE)                    \
 	X(CHILD, P_READY, struct m_ready, 0, FD_NONE)
 
-#define PARENT_MANAGERD(X)                                                                                             \
-	X(CHILD, P_SESSION_START, struct m_session, 0, FD_NONE)                                                        \
-	X(CHILD, P_SESSION_KILL, struct m_session, 0, FD_NONE)                                                         \
-	X(PARENT, P_SESSION, struct m_session, 0, FD_MUST)                                                             \
-	X(PARENT, P_SESSION_OVER, struct m_session_over, 0, FD_NONE)                                                   \
+#define PARENT_MANAGERD(X)                                           \
+	X(CHILD, P_SESSION_START, struct m_session, 0, FD_NONE)      \
+	X(CHILD, P_SESSION_KILL, struct m_session, 0, FD_NONE)       \
+	X(PARENT, P_SESSION, struct m_session, 0, FD_MUST)           \
+	X(PARENT, P_SESSION_OVER, struct m_session_over, 0, FD_NONE) \
 	X(PARENT, P_PARTIAL, struct m_none, 0, FD_NONE)
 
 enum { PARENT_CHILD_BASE = 0x0100 - 1, PARENT_CHILD(CHAN_X_ENUM) };
@@ -90,8 +91,9 @@ static const struct msg_spec parent_child_specs[] = {PARENT_CHILD(CHAN_X_SPEC)};
 static const struct chan_proto parent_child_proto __attribute__((unused)) = {
     "parent-child", parent_child_specs, sizeof(parent_child_specs) / sizeof(parent_child_specs[0])};
 
-static const struct msg_spec parent_managerd_specs[] = {PARENT_CHILD(CHAN_X_SPEC) PARENT_MANAGERD(CHAN_X_SPEC)};
-static const struct chan_proto parent_managerd_proto __attribute__((unused)) = {
-    "parent-managerd", parent_managerd_specs, sizeof(parent_managerd_specs) / sizeof(parent_managerd_specs[0])};
+static const struct msg_spec parent_managerd_specs[] = {
+    PARENT_CHILD(CHAN_X_SPEC) PARENT_MANAGERD(CHAN_X_SPEC)};
+static const struct chan_proto parent_managerd_proto __attribute__((unused)) = {"parent-managerd",
+    parent_managerd_specs, sizeof(parent_managerd_specs) / sizeof(parent_managerd_specs[0])};
 
 #endif
