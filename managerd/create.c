@@ -215,16 +215,17 @@ create_begin(struct request *rq, struct spec *spec, const struct idem *idem, int
 	box->idem = *idem;
 	box->source = snap == NULL ? 0 : snap->id;
 	box->op = c;
-	if (box_save(box) == -1) {
-		request_disk(rq);
-		goto fail;
-	}
 	TAILQ_INIT(&c->waiters);
 	c->rq = *rq;
 	c->ttl_s = ttl_s;
 	c->bring.ready = on_ready;
 	c->bring.failed = on_failed;
-	bring_start(&c->bring);
+	bring_start(
+	    &c->bring); /* finds the image while the record is written; makes nothing before */
+	if (box_save(box) == -1) {
+		request_disk(rq);
+		goto fail;
+	}
 	return;
 fail:
 	bring_drop(&c->bring, END_BACKEND);

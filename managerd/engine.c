@@ -5,13 +5,11 @@
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/engine.h"
-#include "managerd/fds.h"
 #include "managerd/manager.h"
 #include "managerd/reconcile.h"
 
@@ -345,81 +343,6 @@ engine_start(void)
 		fatalx("engine: out of memory");
 }
 
-static const struct msg_answer {
-	uint32_t call, answer;
-} answers[] = {
-    {MSG_D_PREPARE, MSG_D_PREPARED},
-    {MSG_D_CREATE, MSG_D_CREATED},
-    {MSG_D_ATTACH, MSG_D_ATTACHED},
-    {MSG_D_INSPECT, MSG_D_STATE},
-    {MSG_D_DESTROY, MSG_D_DONE},
-    {MSG_D_LIST, MSG_D_LIST_END},
-};
-
-static int
-answer_fits(uint32_t call, uint32_t type)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
-		if (answers[i].call == call)
-			return type == answers[i].answer || type == MSG_D_FAILED;
-	return 0;
-}
-
-static void
-container_check(const char *id)
-{
-	uint8_t raw[CONTAINER_ID_LEN / 2];
-
-	if (memchr(id, '\0', CONTAINER_ID_LEN + 1) == NULL ||
-	    hex_decode(id, raw, sizeof(raw)) == -1)
-		fatalx("dockerd-proxy sent a container id that is none");
-}
-
-static void
-answer_read(struct msg *m, struct answer *a)
-{
-	const struct m_d_failed *failed;
-	const struct m_d_state *state;
-
-	memset(a, 0, sizeof(*a));
-	a->fd = -1;
-	switch (m->type) {
-	case MSG_D_FAILED:
-		failed = m->payload;
-		a->failed = 1;
-		if (failed->why > FAIL_GONE)
-			fatalx("dockerd-proxy sent an unknown failure");
-		a->why = failed->why;
-		a->text = m->tail;
-		break;
-	case MSG_D_PREPARED:
-		a->prepared = m->payload;
-		if (memchr(a->prepared->image_id, '\0', sizeof(a->prepared->image_id)) == NULL)
-			fatalx("dockerd-proxy sent an image id that is none");
-		break;
-	case MSG_D_CREATED:
-		a->container = ((const struct m_d_container *)m->payload)->container;
-		container_check(a->container);
-		break;
-	case MSG_D_ATTACHED:
-		a->container = ((const struct m_d_container *)m->payload)->container;
-		container_check(a->container);
-		a->fd = msg_take_fd(m);
-		if (!fd_is_socket(a->fd, SOCK_STREAM))
-			fatalx("dockerd-proxy sent a stream that is none");
-		break;
-	case MSG_D_STATE:
-		state = m->payload;
-		if (state->state > STATE_GONE)
-			fatalx("dockerd-proxy sent an unknown state");
-		a->state = state->state;
-		a->foreign_workspace = state->foreign_workspace != 0;
-		break;
-	}
-}
-
 static void
 call_answer(struct msg *m)
 {
@@ -456,7 +379,7 @@ item_answer(struct msg *m)
 	if (item->kind > ITEM_VOLUME || item->state > STATE_GONE)
 		fatalx("dockerd-proxy listed an unknown kind");
 	if (item->kind == ITEM_CONTAINER)
-		container_check(item->container);
+		answer_container(item->container);
 	if (call->done != NULL)
 		call->item(item);
 }
@@ -493,7 +416,7 @@ engine_message(struct chan *c, struct msg *m)
 		event = m->payload;
 		if (event->event > EVENT_DESTROY)
 			fatalx("dockerd-proxy sent an unknown event");
-		container_check(event->container);
+		answer_container(event->container);
 		reconcile_event(event->container, event->event);
 		break;
 	case MSG_D_ITEM:

@@ -63,4 +63,9 @@ void wreck_tick(void);
 int engine_creating(uint64_t sandbox, uint32_t generation);
 void engine_destroy(const struct m_d_destroy *, engine_done, void *arg);
 
+/* answer.c, for engine.c */
+int answer_fits(uint32_t call, uint32_t type);
+void answer_read(struct msg *, struct answer *);
+void answer_container(const char *id);
+
 #endif

@@ -140,17 +140,17 @@ rollback_request(struct request *rq, struct msg *m)
 	r->snapshot = snap->id;
 	box->top++;
 	box->state = BOX_ROLLING_BACK;
-	if (box_save(box) == -1) {
-		box->top--;
-		box->state = r->before;
-		request_disk(rq);
-		bring_drop(&r->bring, END_BACKEND);
-		free(r);
-		return;
-	}
 	r->rq = *rq;
 	r->bring.ready = on_ready;
 	r->bring.failed = on_failed;
 	box->op = r;
 	bring_start(&r->bring);
+	if (box_save(box) == -1) {
+		box->top--;
+		box->state = r->before;
+		box->op = NULL;
+		request_disk(rq);
+		bring_drop(&r->bring, END_BACKEND);
+		free(r);
+	}
 }
