@@ -100,7 +100,7 @@ struct g_exec {
 };
 
 #define G_FLAG_FREEZE 1    /* EXPORT: stop all other processes meanwhile; 409 if they will not stand still */
-#define G_FLAG_RESTORE 2   /* IMPORT: into an empty folder, exactly; else merge when whole */
+#define G_FLAG_RESTORE 2   /* IMPORT: exactly this is in the folder then; else merge when whole */
 #define G_FLAG_HEAD 4      /* READ: META and END, no data */
 #define G_FLAG_WORKSPACE 8 /* the path and all links on it must stay under /workspace, else END 400 */
 #define G_FLAG_PARENTS 16  /* WRITE, IMPORT: make missing parent folders (0755) */

@@ -66,25 +66,34 @@ came_whole(void)
 	return recv(WORKER_CONTROL, &byte, 1, 0) == 1;
 }
 
+/*
+ * A new volume may hold what the image brings in its /workspace: the snapshot takes its place. What
+ * cannot be removed is left, and then the folder is not empty.
+ */
 static int
-is_empty(int folder)
+make_empty(int folder)
 {
-	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), left = 0;
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
 
 	if (d == NULL)
 		return 0;
+	while ((e = readdir(d)) != NULL)
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			merge_remove(folder, e->d_name);
+	rewinddir(d);
 	while (readdir(d) != NULL)
-		n++;
+		left++;
 	closedir(d);
-	return n <= 2;
+	return left <= 2;
 }
 
 static void
 run_exact(struct unpack *u)
 {
-	if (!is_empty(WORKER_FOLDER))
-		worker_done(409, "", "the folder to restore into is not empty");
+	if (!make_empty(WORKER_FOLDER))
+		worker_done(409, "", "the folder to restore into cannot be emptied");
 	u->base = WORKER_FOLDER;
 	if (unpack_all(u) == 0 && came_whole())
 		unpack_folders(u, WORKER_FOLDER);

@@ -87,18 +87,20 @@ merge_into(struct unpack *u, int from, int to)
 void
 merge_remove(int parent, const char *name)
 {
-	int fd = openat(parent, name, HERE);
 	struct dirent *e;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d;
+	int fd;
 
-	while (d != NULL && (e = readdir(d)) != NULL) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-		if (is_folder(fd, e->d_name))
-			merge_remove(fd, e->d_name);
-		else
-			unlinkat(fd, e->d_name, 0);
+	if (!is_folder(parent, name)) {
+		unlinkat(parent, name, 0);
+		return;
 	}
+	(void)!fchmodat(parent, name, 0700, 0);
+	fd = openat(parent, name, HERE);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	while (d != NULL && (e = readdir(d)) != NULL)
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			merge_remove(fd, e->d_name);
 	if (d != NULL)
 		closedir(d);
 	unlinkat(parent, name, AT_REMOVEDIR);

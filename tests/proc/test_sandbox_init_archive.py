@@ -39,9 +39,19 @@ def manifest(root):
             st = os.lstat(path)
             kind = stat.S_IFMT(st.st_mode)
             body = open(path, "rb").read() if kind == stat.S_IFREG else os.readlink(path) if kind == stat.S_IFLNK else b""
-            xattrs = {n: os.getxattr(path, n, follow_symlinks=False) for n in os.listxattr(path, follow_symlinks=False) if n.startswith("user.")}
+            xattrs = {
+                n: os.getxattr(path, n, follow_symlinks=False) for n in os.listxattr(path, follow_symlinks=False) if n.startswith("user.")
+            }
             same = inodes.setdefault(st.st_ino, path) if kind != stat.S_IFDIR else path
-            out[os.path.relpath(path, root)] = (oct(st.st_mode), st.st_uid, st.st_gid, st.st_mtime_ns, body, xattrs, os.path.relpath(same, root))
+            out[os.path.relpath(path, root)] = (
+                oct(st.st_mode),
+                st.st_uid,
+                st.st_gid,
+                st.st_mtime_ns,
+                body,
+                xattrs,
+                os.path.relpath(same, root),
+            )
     return out
 
 
@@ -87,7 +97,9 @@ def test_hard_links_stay_hard_links(box):
 
 
 def test_extended_attributes_are_kept(box):
-    box.py("import os; open('f','w'); os.setxattr('f','user.note',b'\\x00\\xffv=\\n'); os.setxattr('f','user.a=b c',b''); os.mkdir('d'); os.setxattr('d','user.d',b'1'); os.setxattr('.','user.root',b'r')")
+    box.py(
+        "import os; open('f','w'); os.setxattr('f','user.note',b'\\x00\\xffv=\\n'); os.setxattr('f','user.a=b c',b''); os.mkdir('d'); os.setxattr('d','user.d',b'1'); os.setxattr('.','user.root',b'r')"
+    )
     assert len(manifest(box.dir)[b"f"][5]) == 2
     round_trip(box)
 
@@ -151,7 +163,9 @@ def test_deep_tree_is_packed(box):
 
 
 def test_unreadable_files_and_closed_folders_are_part_of_it(box):
-    box.run("echo secret > f; chmod 000 f; mkdir -p d/e; echo in > d/in; echo deep > d/e/deep; chmod 200 d/e/deep; chmod 000 d/e d; mkdir x; touch x/y; chmod 300 x; mkdir w; touch w/y; chmod 444 w")
+    box.run(
+        "echo secret > f; chmod 000 f; mkdir -p d/e; echo in > d/in; echo deep > d/e/deep; chmod 200 d/e/deep; chmod 000 d/e d; mkdir x; touch x/y; chmod 300 x; mkdir w; touch w/y; chmod 444 w"
+    )
     round_trip(box)
     with restore(box.export(), box.uid) as new:
         assert new.run("stat -c %a f d; chmod 700 f d d/e d/e/deep; cat f d/in d/e/deep").out == b"0\n0\nsecret\nin\ndeep\n"
@@ -405,7 +419,17 @@ def test_merge_adds_and_replaces_and_keeps_the_rest(box):
     box.run("mkdir -p t/d/keep t/was-link-target; echo old > t/d/f; echo kept > t/d/keep/k; ln -s d t/l; chmod 700 t; touch -d @77 t/d")
     deep = special("d", tarfile.DIRTYPE, mode=0o751)
     deep.mtime = 1234567890
-    tar = make_tar([deep, ("d/f", b"new"), ("d/sub/g", b"g"), ("l/inside", b"i"), ("top", b"t"), special("d/ln", tarfile.SYMTYPE, "f"), special("d/h", tarfile.LNKTYPE, "d/f")])
+    tar = make_tar(
+        [
+            deep,
+            ("d/f", b"new"),
+            ("d/sub/g", b"g"),
+            ("l/inside", b"i"),
+            ("top", b"t"),
+            special("d/ln", tarfile.SYMTYPE, "f"),
+            special("d/h", tarfile.LNKTYPE, "d/f"),
+        ]
+    )
     box.merge(tar, "/workspace/t")
     r = lambda p: open(box.dir + "/t/" + p).read()
     assert (r("d/f"), r("d/keep/k"), r("d/sub/g"), r("top"), r("d/ln"), r("l/inside")) == ("new", "kept\n", "g", "t", "new", "i")
@@ -505,10 +529,14 @@ def test_entry_that_comes_twice_is_the_later_one(box):
     assert open(box.dir + "/t/y").read() == "3"
 
 
-def test_restore_needs_an_empty_folder(box):
+def test_restore_takes_the_place_of_what_was_there(box):
+    """A new volume may begin with what the image has in its own /workspace."""
+    box.run("echo snapshotted > f")
     tar = box.export()
-    box.run("touch f")
-    assert "not empty" in refused(409, box.import_, tar)
+    with guest.Sandbox(uid=box.uid) as new:
+        new.run("echo image > f; mkdir -p d/e; touch d/e/x; chmod 000 d/e d; ln -s / l; mkfifo p")
+        new.import_(tar)
+        assert manifest(new.dir) == manifest(box.dir)
 
 
 def test_limit_of_an_import(box):
@@ -548,5 +576,3 @@ def test_transfers_leave_no_descriptors_and_little_memory(box):
     assert len(os.listdir(f"/proc/{box.pid}/fd")) == fds and box.processes() == []
     rss = next(line for line in open(f"/proc/{box.pid}/status") if line.startswith("VmRSS"))
     assert int(rss.split()[1]) <= 1536
-
-
