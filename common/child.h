@@ -17,11 +17,12 @@ struct child {
 	struct config
 	    config; /* the rows of proto/config.h that this program gets; others are 0 or NULL */
 	struct confine_ids ids;
-	int instance;   /* enum instance_rule of proto/parent.h, for managerd */
-	int unfiltered; /* the packet filter rules for sandboxes were not known to be loaded at the
-			   start */
-	int partial;    /* confinement of this or another program is weaker than asked (known to
-			   managerd and apid) */
+	int instance; /* enum instance_rule of proto/parent.h, for managerd */
+	/* The packet filter rules for sandboxes were not known to be loaded at the start. */
+	int unfiltered;
+	/* The confinement of this or another program is weaker than asked; managerd and apid know.
+	 */
+	int partial;
 	char root_path[1024]; /* ids.path points here */
 };
 
@@ -30,12 +31,12 @@ struct child {
  * ("apid"). Fatal when anything is wrong.
  */
 void child_setup(struct child *, const char *name, int nfds);
-/* Confines (confine_enter), then makes the parent's channel on the loop. End of file there: exit at
- * once. */
+/* Confines (confine_enter). What opens files later must have been warmed up before. */
 void child_confine(struct child *, const struct confine *);
 /*
- * proto is parent_child_proto or parent_managerd_proto; handler may be NULL where the parent says
- * nothing more after the setup.
+ * Makes the parent's channel on the loop; end of file there: exit at once. proto is
+ * parent_child_proto or parent_managerd_proto; handler may be NULL where the parent says nothing
+ * more after the setup.
  */
 struct chan *child_run(
     struct child *, struct event_base *, const struct chan_proto *proto, chan_handler handler);

@@ -189,8 +189,10 @@ static const struct confine_rule stream_rules[] = {
 
 static const struct confine_rule inet_rules[] = {
     ALLOW(accept4),
-    REFUSE(socket, EACCES), /* getnameinfo(3) of a link-local client asks for a socket */
-    REFUSE(accept, EINVAL), /* libevent tries it when accept4(2) says EINVAL: the port is not open yet */
+    /* getnameinfo(3) of a link-local client asks for a socket; it must not kill. */
+    REFUSE(socket, EACCES),
+    /* libevent tries it when accept4(2) says EINVAL: the port is not open yet. */
+    REFUSE(accept, EINVAL),
     ALLOW(getsockname),
     ALLOW(getpeername),
     ALLOW_IF(recvfrom, EQ(4, 0)),
