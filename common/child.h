@@ -14,14 +14,13 @@
 struct event_base;
 
 struct child {
-	struct config
-	    config; /* the rows of proto/config.h that this program gets; others are 0 or NULL */
+	/* The rows that this program gets; other numbers are 0, other strings "". */
+	struct config config;
 	struct confine_ids ids;
 	int instance; /* enum instance_rule of proto/parent.h, for managerd */
 	/* The packet filter rules for sandboxes were not known to be loaded at the start. */
 	int unfiltered;
-	/* The confinement of this or another program is weaker than asked; managerd and apid know.
-	 */
+	/* The confinement of this or another program is weaker than asked. */
 	int partial;
 	char root_path[1024]; /* ids.path points here */
 };
