@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/ids.h"
 #include "common/log.h"
 #include "managerd/create.h"
 #include "managerd/destroy.h"
@@ -78,14 +79,15 @@ item_wanted(const struct m_d_item *item)
 static void
 orphans_remove(void)
 {
+	char id[ID_TEXT_MAX];
 	size_t i;
 
 	for (i = 0; i < nitems; i++) {
 		if (items[i].sandbox == 0 || item_wanted(&items[i]) ||
 		    wreck_known(items[i].sandbox, items[i].generation))
 			continue;
-		log_info("removing what no record knows: generation %u of a sandbox",
-		    items[i].generation);
+		log_info("removing what no record knows: generation %u of %s", items[i].generation,
+		    id_text(id, "sb_", items[i].sandbox));
 		wreck_add(items[i].sandbox, items[i].generation,
 		    items[i].kind == ITEM_CONTAINER ? items[i].container : "", NULL, NULL);
 	}

@@ -75,10 +75,11 @@ on_lost(void *arg, const char *text)
 {
 	struct box *box = arg;
 	struct session *s = box->session;
+	char id[ID_TEXT_MAX];
 	int was_up = s->up;
 	int shift;
 
-	log_info("session of a sandbox: %s", text);
+	log_info("session of sandbox %s: %s", id_text(id, "sb_", box->id), text);
 	if (was_up && time_boot_us() - s->up_us > STABLE_US)
 		box->failures = 0;
 	shift = box->failures < RETRY_MAX_SHIFT ? box->failures : RETRY_MAX_SHIFT;
