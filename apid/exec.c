@@ -130,15 +130,18 @@ exec_detail(struct evbuffer *out, const struct r_exit *e)
 		evbuffer_add_printf(out, ",\"signal\":null");
 }
 
+/* What does not fit in the limit, or in what all requests may keep, is counted and forgotten. */
 static void
 keep_output(struct exec *e, int which, const uint8_t *p, size_t n)
 {
 	int64_t room = apid.config->num[CFG_MAX_EXEC_OUTPUT_BYTES] - e->kept;
 	size_t take = (int64_t)n <= room ? n : (size_t)room;
 
+	if (req_hold(e->x.r, 0) == -1)
+		take = 0;
 	e->kept += (int64_t)take;
 	e->omitted += (int64_t)(n - take);
-	output_add(&e->output[which], e->text[which], p, take);
+	req_hold(e->x.r, output_add(&e->output[which], e->text[which], p, take));
 }
 
 static void

@@ -102,22 +102,29 @@ on_tick(evutil_socket_t fd, short what, void *arg)
 		event_del(ticker);
 }
 
-/* All places are taken: the one that has waited longest for a request makes room. */
+/* Whether nobody is served on it: between requests, at its end, or sending what will be a 404. */
+static int
+is_idle(const struct conn *c)
+{
+	if (c->doomed || c->evcon == NULL)
+		return 0;
+	return c->state == GATE_HEAD || c->state == GATE_CLOSING ||
+	       (c->state == GATE_BODY && c->r.route == NULL);
+}
+
+/* All places are taken: of those that are not served the one that came first makes room. */
 static int
 make_room(void)
 {
-	struct conn *c, *oldest = NULL;
+	struct conn *c;
 
 	TAILQ_FOREACH (c, &conns, entry) {
-		if (c->state != GATE_HEAD || c->doomed || c->evcon == NULL)
-			continue;
-		if (oldest == NULL || tick - c->since > tick - oldest->since)
-			oldest = c;
+		if (is_idle(c)) {
+			gate_doom(c);
+			return 0;
+		}
 	}
-	if (oldest == NULL)
-		return -1;
-	gate_doom(oldest);
-	return 0;
+	return -1;
 }
 
 static void

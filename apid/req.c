@@ -123,12 +123,23 @@ cleanup(struct req *r)
 	r->body = NULL;
 }
 
+static uint64_t held;
+
+int
+req_hold(struct req *r, size_t n)
+{
+	r->held += n;
+	held += n;
+	return held > HELD_MAX && r->held > HELD_FREE ? -1 : 0;
+}
+
 void
 req_over(struct req *r)
 {
 	struct conn *conn = r->conn;
 
 	cleanup(r);
+	held -= r->held;
 	memset(r, 0, sizeof(*r));
 	r->conn = conn;
 }
@@ -288,6 +299,8 @@ req_stream_start(struct req *r, int status, const char *type, int64_t length)
 		snprintf(text, sizeof(text), "%lld", (long long)length);
 		req_header(r, "Content-Length", text);
 	}
+	log_debug(
+	    "%s: %s %.*s %d", r->conn->peer, r->request_id, (int)r->path.n, r->path.p, status);
 	r->started = 1;
 	evhttp_send_reply_start(r->ev, status, req_status_reason(status));
 	gate_sent(r->conn);

@@ -21,8 +21,10 @@ struct evhttp_request;
 struct route;
 
 #define REQUEST_ID_MAX 64
-#define STREAM_HIGH (128 * 1024) /* bytes unsent: produce no more */
-#define STREAM_LOW (32 * 1024)   /* and again below this */
+#define STREAM_HIGH (128 * 1024)     /* bytes unsent: produce no more */
+#define STREAM_LOW (32 * 1024)       /* and again below this */
+#define HELD_MAX (256 * 1024 * 1024) /* bytes that all requests together may keep in memory */
+#define HELD_FREE (64 * 1024)        /* and each of them in any case */
 
 struct req {
 	struct conn *conn;
@@ -40,6 +42,7 @@ struct req {
 	uint8_t started;    /* the head of the answer is out */
 	uint8_t leave_ends; /* a client that closes its side has gone; else it may still read */
 	uint8_t slow_body;  /* no minimum rate */
+	uint64_t held;      /* bytes kept for it until it is over */
 	struct refusal refusal;
 	struct evbuffer *body; /* collected */
 	json_t *json;
@@ -85,6 +88,9 @@ size_t req_stream_unsent(const struct req *);
 void req_stream_end(struct req *);
 /* The answer cannot be completed: the connection is cut so that it looks broken. */
 void req_stream_abort(struct req *);
+
+/* Notes n more bytes that are kept until the request is over. -1: it may not keep more. */
+int req_hold(struct req *, size_t n);
 
 /* Whether the client sends a body. */
 int req_has_body(const struct req *);

@@ -100,6 +100,8 @@ static void
 collect(struct req *r, struct evbuffer *src, size_t n)
 {
 	evbuffer_remove_buffer(src, r->body, n);
+	if (req_hold(r, n) == -1)
+		req_overloaded(r);
 }
 
 static void

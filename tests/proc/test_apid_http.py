@@ -316,14 +316,47 @@ def test_descriptors_are_given_back(server):
     assert until(lambda: server.fds() <= before), server.fds() - before
 
 
-def test_many_connections_leave_room_for_a_new_one(server):
-    socks = [server.connect() for _ in range(1150)]
+@pytest.mark.parametrize(
+    "first", [b"", b"GET /x HTTP/1.1\r\n", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", b"x\r\n\r\n"]
+)
+def test_many_connections_without_a_key_leave_room_for_a_new_one(server, first):
+    socks = []
+    for _ in range(1150):
+        s = server.connect()
+        s.sendall(first)
+        socks.append(s)
     start = time.monotonic()
     assert server("GET", BOX_URL).status_code == 200 and time.monotonic() - start < 3
     assert server.fds() < 1100
     for s in socks:
         s.close()
     assert until(lambda: server.fds() < 50)
+
+
+def test_many_bodies_and_outputs_together_are_bounded():
+    with Server(MAX_EXEC_OUTPUT_BYTES=1 << 26) as s:
+
+        def work(r):
+            r.recv()
+            r.send(layout.RECORD_STARTED)
+            for _ in range(512):
+                r.send(layout.RECORD_STDOUT, b"\xff" * 65536)
+            r.send(layout.RECORD_EXIT, layout.pack("r_exit"))
+
+        s.on["EXEC"] = lambda s, m: s.spawn(m, work)
+        socks = [s.connect(60) for _ in range(6)]  # 6 * 32 MiB, each three times as large as text
+        for c in socks:
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            c.sendall(post(BOX_URL + "/exec", {"command": "x"}))
+        for c in socks:
+            assert c.recv(1, socket.MSG_PEEK)
+        assert s.rss() < 400_000
+        assert statuses(s.raw(post("/v1/sandboxes", {"image": "x" * 200_000}), wait=3)[0]) == [503]
+        assert statuses(s.raw(post("/v1/sandboxes", {"image": "x"}), wait=3)[0]) == [201]
+        for c in socks:
+            c.close()
+        s.on.clear()
+        assert until(lambda: s("POST", BOX_URL + "/exec", json={"command": "echo x"}).status_code == 200)
 
 
 def test_out_of_descriptors_neither_spins_nor_dies():
