@@ -414,3 +414,68 @@ def test_many_readers_do_not_wait_for_one_another(start):
         s.send("GET", {"id": b})
     t.join(10)
     assert got == [b] * n and time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("live_restore", [False, True])
+def test_engine_that_restarts_gives_its_sandboxes_back(start, engine, live_restore):
+    s = start()
+    b = s.box()
+    first = s.session_of(b)[0]
+    s.up = False
+    s.docker.send("D_ENGINE", 0, {"up": 0}, "the container engine cannot be reached")
+    first.chan.send("S_DOWN", 0, {}, "the stream ended")
+    assert wait_until(lambda: not s.sessions)
+    assert refused(s.exec(b), 502) == "the container engine cannot be reached"
+    assert s.get(b).name == "SANDBOX"
+    if not live_restore:
+        next(iter(engine.containers.values()))[2] = layout.STATE_EXITED
+    s.up = True
+    s.docker.send("D_ENGINE", 0, {"up": 1})
+    if live_restore:
+        assert wait_until(lambda: s.session_of(b)), "attached again without being used"
+    else:
+        assert wait_until(lambda: s.get(b).fields["status"] == layout.SANDBOX_STOPPED)
+    assert s.exec(b).fields["status"] == 200 and s.get(b).fields["status"] == layout.SANDBOX_RUNNING
+    assert len(engine.containers) == 1
+
+
+def test_session_lost_during_a_rollback_does_not_end_the_rollback(start, engine):
+    s = start()
+    b = s.box()
+    snap = s.snap(b)
+    s.hold.add("D_CREATE")
+    id = s.send("ROLLBACK", {"sandbox": b, "snapshot": snap})
+    assert wait_until(lambda: s.held)
+    s.end_session(s.session_of(b)[0].id, 11)
+    time.sleep(0.1)
+    s.release("D_CREATE")
+    assert s.result(id).name == "SANDBOX" and s.exec(b).fields["status"] == 200
+
+
+def test_container_removed_during_a_rollback_that_fails_ends_the_sandbox(start, engine):
+    s = start()
+    b = s.box()
+    snap = s.snap(b)
+    s.hold.add("S_RESTORE")
+    s.restore_status = 400
+    id = s.send("ROLLBACK", {"sandbox": b, "snapshot": snap})
+    assert wait_until(lambda: s.held)
+    cid = next(k for k, v in engine.containers.items() if v[1] == 1)
+    del engine.containers[cid]
+    s.end_session(next(x.id for x in s.sessions.values() if x.restored is None and not x.jobs), 0)
+    s.release("S_RESTORE")
+    refused(s.result(id), 400)
+    assert wait_until(lambda: s.get(b).name == "REPLY") and wait_until(engine.empty)
+
+
+def test_expiry_during_a_rollback_waits_for_its_end(start, engine):
+    s = start()
+    b = s.box(ttl_s=1)
+    snap = s.snap(b)
+    s.hold.add("D_CREATE")
+    id = s.send("ROLLBACK", {"sandbox": b, "snapshot": snap})
+    assert wait_until(lambda: s.held)
+    time.sleep(1.2)
+    s.release("D_CREATE")
+    assert s.result(id).name == "SANDBOX"
+    assert wait_until(lambda: s.get(b).name == "REPLY") and wait_until(engine.empty)
