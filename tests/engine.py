@@ -5,6 +5,7 @@ Its processes live in one PID, mount and network namespace, so that ending the f
 runner and the tests as a class; by hand:  tests/engine.py start DIR [--version 26.1] [--live-restore] | load DIR | stop DIR
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -215,6 +216,13 @@ class Engine:
 
     def send(self, sig):
         os.kill(self.dockerd(), sig)
+        if sig == signal.SIGCONT:
+            self._wake()
+
+    def _wake(self):
+        """nsenter stops when its child is stopped, and would not see it end."""
+        with contextlib.suppress(OSError):
+            os.kill(self._pid("outer"), signal.SIGCONT)
 
     def down(self, sig=signal.SIGTERM, seconds=30):
         """End dockerd (and with SIGTERM its containerd); what --live-restore keeps stays."""
@@ -257,6 +265,7 @@ class Engine:
         holder = self.holder()
         pids = descendants(holder) + self.inside() if holder else []
         if holder:
+            self._wake()
             os.kill(holder, signal.SIGKILL)
             if not wait_until(lambda: not any(alive(p) for p in [holder, *pids]), 10):
                 left += [f"process {p}" for p in [holder, *pids] if alive(p)]

@@ -6,7 +6,7 @@ import tarfile
 import tempfile
 
 BUSYBOX = "/bin/busybox"
-APPLETS = "sh cat echo ls mkdir rm true false sleep touch id stat head tail seq tr wc dd df kill ps ln chmod find printf env test yes sha256sum cut"
+APPLETS = "sh cat echo ls mkdir rm true false sleep touch id stat head tail seq tr wc dd df kill ps ln chmod find printf env test yes sha256sum cut nohup setsid pidof truncate"
 
 
 def tar_of(members):

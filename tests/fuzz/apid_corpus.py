@@ -25,7 +25,15 @@ BODIES = [
     {"snapshot_id": "snap_0123456789abcdef"},
     {"timeout_seconds": 5},
 ]
-RAW_BODIES = [b'{"a":1e400}', b"[" * 40, b'{"a":1,"a":2}', b'{"command":"\\ud83d\\ude00\\u0000"}', b'{"a":99999999999999999999}', b"null", b""]
+RAW_BODIES = [
+    b'{"a":1e400}',
+    b"[" * 40,
+    b'{"a":1,"a":2}',
+    b'{"command":"\\ud83d\\ude00\\u0000"}',
+    b'{"a":99999999999999999999}',
+    b"null",
+    b"",
+]
 
 
 def request(method, path, body=None, *lines):
@@ -44,7 +52,14 @@ def requests():
     for path in (BOX, SNAP):
         yield request("DELETE", path)
     for body in BODIES:
-        for path in ("/v1/sandboxes", BOX + "/exec", BOX + "/exec/stream?detail=true", BOX + "/timeout", BOX + "/snapshots", SNAP + "/fork"):
+        for path in (
+            "/v1/sandboxes",
+            BOX + "/exec",
+            BOX + "/exec/stream?detail=true",
+            BOX + "/timeout",
+            BOX + "/snapshots",
+            SNAP + "/fork",
+        ):
             yield request("POST", path, json.dumps(body).encode())
     yield request("POST", BOX + "/rollback", json.dumps(BODIES[6]).encode())
     for path in (BOX + "/files?path=x&mode=755", BOX + "/files/archive?path=x"):
@@ -66,14 +81,23 @@ def seeds():
         if b"chunked" in sent:
             for step in (0, 3, 255):
                 yield "chunk", bytes([step]) + sent.split(b"\r\n\r\n", 1)[1]
-    for q in ("a?path=x", "/a?path=%2Fb%2f..%00&x=1", "?path=a+b&path=c", "/x?path=../../e/./f//", "/?x=%zz&&=&path", "bytes=1-2", "bytes=-5", "bytes=9-"):
+    for q in (
+        "a?path=x",
+        "/a?path=%2Fb%2f..%00&x=1",
+        "?path=a+b&path=c",
+        "/x?path=../../e/./f//",
+        "/?x=%zz&&=&path",
+        "bytes=1-2",
+        "bytes=-5",
+        "bytes=9-",
+    ):
         yield "path_query", q.encode()
     for body in BODIES:
         yield "json_in", json.dumps(body).encode()
         yield "json_in", json.dumps(body, ensure_ascii=False).encode()
     for body in RAW_BODIES:
         yield "json_in", body
-    for text in ("plain text", "é☕😀\0\n\"\\\x7f", "x" * 5000):
+    for text in ("plain text", 'é☕😀\0\n"\\\x7f', "x" * 5000):
         for step in (0, 2, 100):
             yield "utf8_json", bytes([step]) + text.encode()
     for raw in (b"\xff\xfe", b"\xe2\x98", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\xaf\xf0\x9f\x98", bytes(range(256))):

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <bsd/sys/queue.h>
 #include <event2/event.h>
 #include <zstd.h>
 
@@ -165,7 +164,7 @@ harness_turn(struct harness *h, int read)
 void
 harness_close(struct harness *h)
 {
-	struct job *j, *next;
+	struct job *j;
 	int i;
 
 	session_down(&h->s, "the end");
@@ -179,7 +178,7 @@ harness_close(struct harness *h)
 	}
 	if (h->s.nexecs != 0 || h->s.freezers != 0)
 		fatalx("counts are wrong at the end");
-	TAILQ_FOREACH_SAFE (j, &h->s.jobs, entry, next)
+	while ((j = TAILQ_FIRST(&h->s.jobs)) != NULL)
 		job_free(j);
 	session_batch_end(&h->s);
 	chan_free(h->s.manager);

@@ -113,9 +113,7 @@ class Sandbox:
             os.chmod(self.dir, 0o755)
         self.channels, self.stats, self.rest, self.acks = {}, [], b"", []
         self.sock, theirs = socket.socketpair()
-        self.process = subprocess.Popen(
-            [LAUNCH, "-u", str(self.uid), "-w", self.dir, *options, INIT], stdin=theirs, stdout=theirs, cwd="/"
-        )
+        self.process = subprocess.Popen([LAUNCH, "-u", str(self.uid), "-w", self.dir, *options, INIT], stdin=theirs, stdout=theirs, cwd="/")
         theirs.close()
         if hello:
             self.hello()

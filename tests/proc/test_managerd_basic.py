@@ -1,10 +1,11 @@
 """managerd's requests, one by one, each with the answer that the API promises."""
+# ruff: noqa: F811 - fixtures are imported, and named again as arguments
 
 import json
 
 import layout
 import pytest
-from managerd_kit import data, engine, refused, start, wait_until  # noqa: F401 - fixtures
+from managerd_kit import data, engine, refused, start, wait_until  # noqa: F401
 
 
 def test_create_answers_with_the_whole_sandbox(start, engine):

@@ -1,4 +1,5 @@
 """kill -9 at every step, then a start with the same data directory and an engine that remembers: nothing is lost, nothing left."""
+# ruff: noqa: F811 - fixtures are imported, and named again as arguments
 
 import json
 import os
@@ -7,7 +8,7 @@ import time
 
 import layout
 import pytest
-from managerd_kit import data, engine, refused, start, wait_until  # noqa: F401 - fixtures
+from managerd_kit import data, engine, refused, start, wait_until  # noqa: F401
 
 CREATE_STEPS = ["D_PREPARE", "D_CREATE", "+D_CREATE", "P_SESSION_START", "D_ATTACH", "+D_ATTACH", "UP"]
 

@@ -1,4 +1,5 @@
 """What goes wrong around managerd costs what it must, and nothing else."""
+# ruff: noqa: F811 - fixtures are imported, and named again as arguments
 
 import os
 import subprocess
@@ -7,7 +8,7 @@ import time
 
 import layout
 import pytest
-from managerd_kit import data, engine, refused, start, wait_until  # noqa: F401 - fixtures
+from managerd_kit import data, engine, refused, start, wait_until  # noqa: F401
 
 
 @pytest.fixture

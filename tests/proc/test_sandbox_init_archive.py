@@ -390,6 +390,52 @@ def test_kill_works_while_all_stands_still(box):
     export.wait()
 
 
+def test_signals_wait_too(box):
+    box.write("big", os.urandom(2_000_000))
+    ch = box.exec(["sh", "-c", "trap 'exit 4' USR1; echo on; while :; do sleep 0.05; done"])
+    ch.wait_for(layout.G_STDOUT)
+    export = box.file(layout.G_EXPORT, "/workspace", flags=layout.G_FLAG_FREEZE)
+    export.credit = False
+    export.wait_for(layout.G_DATA)
+    for signo in (signal.SIGCONT, signal.SIGUSR1):
+        ch.send(layout.G_SIGNAL, layout.pack("g_number", {"n": signo}))
+    box.settle(0.3)
+    assert {p[2] for p in box.processes() if not p[3].startswith("/.agent-sandbox")} == {"T"}
+    export.credit = True
+    export.give(layout.GUEST_WINDOW)
+    export.wait()
+    assert ch.wait(5).code == 4
+
+
+def test_process_that_cannot_stand_still_is_409_and_all_goes_on(box):
+    """The parent of a vfork does not stop before its child calls exec; this child never does."""
+    code = "import ctypes, os, time\nif ctypes.CDLL(None).syscall(56, 0x4111, 0, 0, 0, 0) == 0:\n os.write(1, b'on'); time.sleep(60); os._exit(0)"
+    ch = box.exec(["python3", "-c", code])
+    ch.wait_for(layout.G_STDOUT)
+    other = box.exec(["sh", "-c", "while :; do date +%N > tick; sleep 0.05; done"])
+    start = time.monotonic()
+    assert "stand still" in refused(409, box.export)
+    assert 1.9 < time.monotonic() - start < 4
+    before = open(box.dir + "/tick").read()
+    box.settle(0.5)
+    assert open(box.dir + "/tick").read() != before and other.final is None
+    ch.send(layout.G_KILL)
+    ch.wait()
+    box.export()
+
+
+def test_snapshot_that_nobody_fetches_is_given_up_after_thirty_seconds(box):
+    box.write("big", os.urandom(2_000_000))
+    box.run("sleep 503.5 & true")
+    export = box.file(layout.G_EXPORT, "/workspace", flags=layout.G_FLAG_FREEZE)
+    export.credit = False
+    box.settle(25)
+    assert [p[2] for p in box.processes() if "503.5" in p[3]] == ["T"] and export.final is None
+    box.settle(8)
+    assert [p[2] for p in box.processes()] == ["S"]
+    assert "in time" in refused(409, export.wait)
+
+
 # What is unpacked.
 
 

@@ -486,6 +486,24 @@ def test_more_stdin_than_credit_ends_that_command_only(box):
     assert other.wait().out == b"fine\n"
 
 
+def test_used_up_pipe_pages_of_the_user_do_not_stop_commands():
+    with guest.Sandbox() as box:
+        code = """
+import os, resource, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+pipes = []
+try:
+    for _ in range(1500): pipes.append(os.pipe())
+except OSError: pass
+print(len(pipes), flush=True); time.sleep(60)
+"""
+        hog = box.exec(["python3", "-c", code])
+        hog.wait_for(layout.G_STDOUT)
+        assert box.run("head -c 1000000 /dev/zero; cat", input=bytes(500_000)).out == bytes(1_500_000)
+        box.write("f", b"x")
+        box.export()
+
+
 # Memory.
 
 

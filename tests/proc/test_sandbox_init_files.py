@@ -144,9 +144,15 @@ def test_workspace_of_another_user_is_refused_at_start():
 
 
 def test_requests_that_are_no_requests_are_refused(box):
-    for data in (b"", b"x" * 40, layout.pack("g_file", {"path_len": 3}) + b"/a", layout.pack("g_file", {"path_len": 0}),
-                 layout.pack("g_file", {"path_len": 3}) + b"abc", layout.pack("g_file", {"path_len": 4}) + b"/a\0b",
-                 layout.pack("g_file", {"path_len": 9000}) + b"/" * 9000):
+    for data in (
+        b"",
+        b"x" * 40,
+        layout.pack("g_file", {"path_len": 3}) + b"/a",
+        layout.pack("g_file", {"path_len": 0}),
+        layout.pack("g_file", {"path_len": 3}) + b"abc",
+        layout.pack("g_file", {"path_len": 4}) + b"/a\0b",
+        layout.pack("g_file", {"path_len": 9000}) + b"/" * 9000,
+    ):
         for type in (layout.G_READ, layout.G_WRITE, layout.G_LIST, layout.G_EXPORT, layout.G_IMPORT):
             ch = box.open()
             ch.send(type, data)
@@ -209,8 +215,19 @@ def test_upload_that_is_too_large_is_undone(box):
     box.write("large", bytes(1000), max=1000)
 
 
-OUTSIDE = ["/etc/x", "/x", "/workspacefoo/x", "/tmp/x", "/workspace", "/workspace/", "/", "/workspace/..", "/workspace/../x",
-           "/workspace/a/../../x", "/workspace/."]
+OUTSIDE = [
+    "/etc/x",
+    "/x",
+    "/workspacefoo/x",
+    "/tmp/x",
+    "/workspace",
+    "/workspace/",
+    "/",
+    "/workspace/..",
+    "/workspace/../x",
+    "/workspace/a/../../x",
+    "/workspace/.",
+]
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
@@ -220,10 +237,18 @@ def test_write_outside_the_workspace_is_refused(box, path):
 
 
 def test_write_through_links_only_while_they_stay_inside(box):
-    box.run("mkdir -p in/side; ln -sfn in/side rel; ln -sfn /workspace/in abs; ln -sfn /tmp t; ln -sfn / r; ln -sfn ../../tmp up;"
-            " ln -sfn rel/../../in updown; ln -sfn loop loop; ln -sfn /workspacefoo near; ln -sfn in/new dangling; ln -sfn abs/side two")
-    for path, real in (("rel/f1", "in/side/f1"), ("abs/f2", "in/f2"), ("two/f3", "in/side/f3"), ("updown/f4", "in/f4"),
-                       ("abs/deep/er/f5", "in/deep/er/f5"), ("dangling/f6", "in/new/f6")):
+    box.run(
+        "mkdir -p in/side; ln -sfn in/side rel; ln -sfn /workspace/in abs; ln -sfn /tmp t; ln -sfn / r; ln -sfn ../../tmp up;"
+        " ln -sfn rel/../../in updown; ln -sfn loop loop; ln -sfn /workspacefoo near; ln -sfn in/new dangling; ln -sfn abs/side two"
+    )
+    for path, real in (
+        ("rel/f1", "in/side/f1"),
+        ("abs/f2", "in/f2"),
+        ("two/f3", "in/side/f3"),
+        ("updown/f4", "in/f4"),
+        ("abs/deep/er/f5", "in/deep/er/f5"),
+        ("dangling/f6", "in/new/f6"),
+    ):
         box.write(path, path.encode())
         assert open(f"{box.dir}/{real}").read() == path
     for path in ("t/x", "r/tmp/x", "up/x", "loop/x", "near/x", "t/sub/x", "abs/../../x"):
@@ -324,10 +349,21 @@ def test_read_follows_links_inside_the_sandbox(box):
 
 
 RANGES = [  # kind, first, last, of "0123456789" -> bytes or status
-    ("RANGE_FROM", 3, 0, b"3456789"), ("RANGE_FROM", 9, 0, b"9"), ("RANGE_FROM", 10, 0, 416), ("RANGE_FROM", -1, 0, 416),
-    ("RANGE_BETWEEN", 2, 5, b"2345"), ("RANGE_BETWEEN", 0, 0, b"0"), ("RANGE_BETWEEN", 8, 99, b"89"), ("RANGE_BETWEEN", 10, 12, 416),
-    ("RANGE_BETWEEN", 5, 4, 416), ("RANGE_SUFFIX", 3, 0, b"789"), ("RANGE_SUFFIX", 99, 0, b"0123456789"), ("RANGE_SUFFIX", 0, 0, 416),
-    ("RANGE_BETWEEN", 0, 2**63 - 1, b"0123456789"), ("RANGE_FROM", 2**63 - 1, 0, 416), ("RANGE_SUFFIX", 2**63 - 1, 0, b"0123456789"),
+    ("RANGE_FROM", 3, 0, b"3456789"),
+    ("RANGE_FROM", 9, 0, b"9"),
+    ("RANGE_FROM", 10, 0, 416),
+    ("RANGE_FROM", -1, 0, 416),
+    ("RANGE_BETWEEN", 2, 5, b"2345"),
+    ("RANGE_BETWEEN", 0, 0, b"0"),
+    ("RANGE_BETWEEN", 8, 99, b"89"),
+    ("RANGE_BETWEEN", 10, 12, 416),
+    ("RANGE_BETWEEN", 5, 4, 416),
+    ("RANGE_SUFFIX", 3, 0, b"789"),
+    ("RANGE_SUFFIX", 99, 0, b"0123456789"),
+    ("RANGE_SUFFIX", 0, 0, 416),
+    ("RANGE_BETWEEN", 0, 2**63 - 1, b"0123456789"),
+    ("RANGE_FROM", 2**63 - 1, 0, 416),
+    ("RANGE_SUFFIX", 2**63 - 1, 0, b"0123456789"),
 ]
 KINDS = {"RANGE_ALL": 0, "RANGE_FROM": 1, "RANGE_BETWEEN": 2, "RANGE_SUFFIX": 3}
 

@@ -269,10 +269,12 @@ def test_jobs_wait_for_the_guest_and_begin_when_it_answers():
 def test_too_many_jobs_are_refused_at_once():
     with Session(up=False) as s:
         kept = [s.exec() for _ in range(256)]
-        id, client = s.exec()
-        assert error_of(client.recv())[0] == 429
-        s.job_end(id, 429)
-        assert s.alive() and len(kept) == 256
+        for _ in range(400):
+            id, client = s.exec()
+            assert error_of(client.recv())[0] == 429
+            s.job_end(id, 429)
+            kept.append(client)
+        assert s.alive() and s.nfds() < 512
 
 
 def test_kill_all_is_passed_on():
@@ -427,3 +429,37 @@ def test_arguments_at_their_maximum_arrive_whole():
         s.exec(argv)
         _, block, _ = s.guest.expect_exec()
         assert parse_block(block)[0] == argv
+
+
+def test_new_command_gets_through_beside_uploads_that_fill_the_way_to_the_guest():
+    with Session() as s:
+        clients = [s.started(stdin_follows=1) for _ in range(3)]
+        for _, client, _ in clients:
+            send_later(client, pieces(layout.RECORD_STDIN, bytes(30 << 20)))
+        time.sleep(0.3)
+        kept = s.exec()
+        taken = 0
+        while True:
+            type, channel, data = s.guest.recv()
+            if type == layout.G_EXEC:
+                break
+            if type == layout.G_STDIN:
+                taken += len(data)
+                s.guest.window(channel, len(data))
+        assert taken < 2 << 20 and kept
+
+
+def test_last_bytes_reach_a_slow_client_although_managerd_closed_after_the_end():
+    with Session() as s:
+        _, client, channel = s.started()
+        for _ in range(4):
+            s.guest.send(layout.G_STDOUT, channel, bytes(65536))
+        _, other, two = s.started()
+        s.guest.send(layout.G_STDOUT, two, b"all is handled")
+        other.recv()
+        s.manager.send("S_END", 0, {"reason": layout.END_DELETED})
+        s.manager.close()
+        time.sleep(0.3)
+        got = client.all()
+        assert sum(len(d) for t, d in got if t == layout.RECORD_STDOUT) == 4 * 65536
+        assert error_of(got[-1])[0] == 409

@@ -178,7 +178,9 @@ def test_stream_cut_inside_a_frame_is_an_end_like_any_other():
         assert error_of(client.recv())[0] == 502
 
 
-@pytest.mark.parametrize("header", [b"\3\0\0\0\0\0\0\1", b"\0\0\0\0\0\0\0\1", b"\1\1\0\0\0\0\0\1", b"\1\0\0\0\xff\xff\xff\xff", b"ASf1ASf1"])
+@pytest.mark.parametrize(
+    "header", [b"\3\0\0\0\0\0\0\1", b"\0\0\0\0\0\0\0\1", b"\1\1\0\0\0\0\0\1", b"\1\0\0\0\xff\xff\xff\xff", b"ASf1ASf1"]
+)
 def test_nonsense_in_the_engines_framing_ends_the_session(header):
     with Session(framing=layout.GUEST_STDCOPY) as s:
         _, client, _ = s.started()
@@ -218,7 +220,9 @@ def test_random_frames_never_kill_the_process():
             c = Case(s)
             channels = [0, *c.ch.values()]
             for _ in range(200):
-                data = rng.choice([b"", rng.randbytes(rng.choice([4, 8, 16, 24, 40, 48])), end(200), exited(), meta(5), entry(b"a"), window(5)])
+                data = rng.choice(
+                    [b"", rng.randbytes(rng.choice([4, 8, 16, 24, 40, 48])), end(200), exited(), meta(5), entry(b"a"), window(5)]
+                )
                 try:
                     s.guest.send(rng.choice(types), rng.choice(channels), data)
                 except (BrokenPipeError, ConnectionResetError):
