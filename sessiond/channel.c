@@ -206,6 +206,6 @@ channel_frame(struct session *s, const struct frame *f)
 			return "more data than credit";
 		j->guest_credit -= f->len;
 	}
-	j->heard_us = session_clock_us(s);
+	job_heard(j);
 	return r->act(j, f);
 }

@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,20 +15,44 @@
 #define DATA_READ_AHEAD 4096 /* read beyond the record that is waited for */
 #define DATA_DIRECT_MIN 2048 /* smaller ones wait for the end of the batch, to share a call */
 
+int
+data_is_stream(int fd)
+{
+	int domain = 0, type = 0;
+	socklen_t len = sizeof(int);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
+}
+
+/*
+ * Edge-triggered. By level, a socket that is not read for lack of credit would have to wait for
+ * EV_CLOSED alone, which never comes when the peer leaves with bytes unread: epoll says EPOLLERR
+ * then, and libevent calls that readable.
+ */
 void
 data_open(struct data *d, struct event_base *base, int fd, event_callback_fn on_read,
-    event_callback_fn on_write, event_callback_fn on_closed, void *arg)
+    event_callback_fn on_write, void *arg)
 {
+	const short read_events = EV_READ | EV_CLOSED | EV_PERSIST | EV_ET;
+
 	memset(d, 0, sizeof(*d));
 	d->fd = fd;
 	d->head = DATA_NO_HEAD;
 	if (fd == -1)
 		return;
-	if (event_assign(&d->ev_read, base, fd, EV_READ | EV_PERSIST, on_read, arg) == -1 ||
-	    event_assign(&d->ev_write, base, fd, EV_WRITE, on_write, arg) == -1 ||
-	    event_assign(&d->ev_closed, base, fd, EV_CLOSED, on_closed, arg) == -1 ||
-	    event_add(&d->ev_closed, NULL) == -1)
+	if (event_assign(&d->ev_read, base, fd, read_events, on_read, arg) == -1 ||
+	    event_assign(&d->ev_write, base, fd, EV_WRITE | EV_ET, on_write, arg) == -1 ||
+	    event_add(&d->ev_read, NULL) == -1)
 		fatalx("data socket: event");
+}
+
+int
+data_hangup(const struct data *d)
+{
+	struct pollfd p = {.fd = d->fd, .events = POLLRDHUP};
+
+	return d->fd != -1 && poll(&p, 1, 0) == 1;
 }
 
 void
@@ -39,12 +64,10 @@ data_close(struct data *d)
 	buf_free(&d->out);
 	d->taken = 0;
 	d->head = DATA_NO_HEAD;
-	d->watched = 0;
 	if (d->fd == -1)
 		return;
 	event_del(&d->ev_read);
 	event_del(&d->ev_write);
-	event_del(&d->ev_closed);
 	close(d->fd);
 	d->fd = -1;
 }
@@ -58,16 +81,6 @@ data_deafen(struct data *d)
 	d->deaf = 1;
 	buf_free(&d->out);
 	event_del(&d->ev_write);
-}
-
-void
-data_watch(struct data *d, int on)
-{
-	if (d->fd == -1 || d->watched == on)
-		return;
-	d->watched = (uint8_t)on;
-	if ((on ? event_add(&d->ev_read, NULL) : event_del(&d->ev_read)) == -1)
-		fatalx("data socket: event");
 }
 
 /* Bytes still missing of the record at the front, as far as its header tells. */
@@ -255,18 +268,17 @@ data_finish(struct data *d)
 	d->finishing = 1;
 	buf_free(&d->in);
 	d->taken = 0;
-	data_watch(d, 1);
 	return data_flush(d);
 }
 
 int
 data_discard(struct data *d)
 {
-	char scrap[4096];
+	char scrap[16384];
 	ssize_t n;
 	int i;
 
-	for (i = 0; i < 64; i++) {
+	for (i = 0; i < 256; i++) {
 		n = recv(d->fd, scrap, sizeof(scrap), MSG_DONTWAIT);
 		if (n == -1 && errno == EINTR)
 			continue;

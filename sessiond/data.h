@@ -16,17 +16,15 @@
 #define DATA_NO_HEAD SIZE_MAX
 
 struct data {
-	int fd; /* -1: none, or closed */
-	struct event ev_read;
+	int fd;               /* -1: none, or closed */
+	struct event ev_read; /* always pending */
 	struct event ev_write;
-	struct event ev_closed; /* the peer closed, seen also while nothing is read */
 	struct buf in;
 	struct buf out;
 	size_t taken;      /* bytes of the record at the front of in that were used */
 	size_t head;       /* where in out the last record begins, if it can still grow */
 	uint32_t pending;  /* bytes in out that came from the guest's credit */
 	uint32_t released; /* such bytes that have left us; for the owner to give back and zero */
-	uint8_t watched;   /* ev_read is pending */
 	uint8_t finishing; /* the last record is queued */
 	uint8_t shut;
 	uint8_t deaf; /* the peer reads no more, but what it sent is still wanted */
@@ -40,14 +38,21 @@ struct data_record {
 	size_t len;
 };
 
-/* Takes fd. The callbacks get arg; none is armed yet but on_closed. */
+/* Whether fd is a stream socket of this machine. */
+int data_is_stream(int fd);
+/*
+ * Takes fd. on_read is called once whenever bytes have come or the peer has closed, also while
+ * nobody reads: the owner reads until data_next() says DATA_AGAIN, or by itself when it can again.
+ * Both callbacks get arg.
+ */
 void data_open(struct data *, struct event_base *, int fd, event_callback_fn on_read,
-    event_callback_fn on_write, event_callback_fn on_closed, void *arg);
+    event_callback_fn on_write, void *arg);
+/* Whether the peer has closed its end; what it sent before may still be unread. */
+int data_hangup(const struct data *);
 /* Closes and forgets everything; what was pending counts as released. */
 void data_close(struct data *);
 /* Drops what is queued and all that will be; reading goes on. */
 void data_deafen(struct data *);
-void data_watch(struct data *, int on); /* whether on_read is wanted */
 
 /* The next record, or what is left of it, of at most max bytes; reads from the socket when there is
  * none whole. */

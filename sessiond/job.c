@@ -1,6 +1,4 @@
 /* The life of a job: its two sides, its deadlines, and the one word to managerd at its end. */
-#include <sys/socket.h>
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +18,11 @@
 #define JOB_SILENCE_TIME (120 * SECOND) /* a transfer in which the guest owes us something */
 #define JOB_STALL_TIME (60 * SECOND)    /* a peer that does not read its last bytes */
 #define JOB_LINGER_TIME (5 * SECOND)    /* a peer that has them all and does not close */
+#define SNAPSHOT_RATE_MIN 65536         /* bytes a second */
 #define JOB_GIVE_MIN (GUEST_WINDOW / 4)
 
 static void job_gone(struct job *);
+static void job_linger(struct job *);
 
 static void
 job_arm(struct job *j, int64_t us)
@@ -42,13 +42,32 @@ job_guest_owes(const struct job *j)
 	return j->data.pending == 0 && j->owed < JOB_GIVE_MIN;
 }
 
+/* A snapshot stops the sandbox's clock, so that its own time is real time. */
+static int64_t
+job_clock(const struct job *j)
+{
+	return j->kind == JOB_SNAPSHOT ? time_boot_us() : session_clock_us(j->s);
+}
+
+/* When a transfer that makes no progress is given up. A snapshot must also keep up a rate: it holds
+ * everything still. */
+static int64_t
+job_patience(const struct job *j)
+{
+	int64_t until = (job_guest_owes(j) ? j->heard_us : job_clock(j)) + JOB_SILENCE_TIME;
+	int64_t slowest =
+	    j->began_us + JOB_SILENCE_TIME + j->bytes_out / SNAPSHOT_RATE_MIN * SECOND;
+
+	return j->kind == JOB_SNAPSHOT && slowest < until ? slowest : until;
+}
+
 static void
 job_overdue(struct job *j)
 {
-	int64_t clock = session_clock_us(j->s);
+	int64_t clock = job_clock(j);
 
 	if (j->kind != JOB_EXEC && !j->closing)
-		j->deadline_us = (job_guest_owes(j) ? j->heard_us : clock) + JOB_SILENCE_TIME;
+		j->deadline_us = job_patience(j);
 	if (clock < j->deadline_us)
 		job_arm(j, j->deadline_us - clock);
 	else if (j->closing)
@@ -57,6 +76,12 @@ job_overdue(struct job *j)
 		job_close(j);
 	else
 		job_fail(j, 502, "%s did not answer in time", j->s->name);
+}
+
+void
+job_heard(struct job *j)
+{
+	j->heard_us = job_clock(j);
 }
 
 static void
@@ -83,20 +108,27 @@ job_timer(evutil_socket_t fd, short what, void *arg)
 	session_batch_end(s);
 }
 
+/* What lies in the socket is read first where it counts: the arguments, and an upload up to its
+ * end. */
 static void
 job_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct job *j = arg;
 	struct session *s = j->s;
+	int hangup = data_hangup(&j->data);
 
 	(void)fd;
 	(void)what;
-	if (j->phase == JOB_ARGS)
+	if (j->phase == JOB_ARGS) {
+		if (hangup) /* is told once, and counts again when the arguments are there */
+			event_active(&j->data.ev_read, EV_READ, 1);
 		exec_read_args(j);
-	else if (j->phase == JOB_OPEN)
+	} else if (j->phase == JOB_LAST)
+		job_linger(j);
+	else if (hangup && !j->data.deaf && !(j->kind & (JOB_WRITE | JOB_ARCHIVE_PUT)))
+		job_gone(j);
+	else
 		job_pump(j);
-	else if (j->phase == JOB_LAST && data_discard(&j->data))
-		job_free(j);
 	session_batch_end(s);
 }
 
@@ -109,21 +141,6 @@ job_writable(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	job_flush(j);
-	session_batch_end(s);
-}
-
-/* What still lies in the socket is read first where it counts: the arguments, and an upload up to
- * its end. */
-static void
-job_closed(evutil_socket_t fd, short what, void *arg)
-{
-	struct job *j = arg;
-	struct session *s = j->s;
-
-	(void)fd;
-	(void)what;
-	if (j->phase != JOB_ARGS && !(j->kind & (JOB_WRITE | JOB_ARCHIVE_PUT)))
-		job_gone(j);
 	session_batch_end(s);
 }
 
@@ -148,22 +165,12 @@ job_tell(struct job *j, uint32_t status, const char *text)
 	job_decide(j, status, text);
 }
 
-static int
-job_is_stream(int fd)
-{
-	int domain = 0, type = 0;
-	socklen_t len = sizeof(int);
-
-	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX &&
-	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
-}
-
 struct job *
 job_new(struct session *s, uint64_t id, enum job_kind kind, int fd)
 {
 	struct job *j;
 
-	if (!(kind & JOB_FILES) && !job_is_stream(fd)) {
+	if (!(kind & JOB_FILES) && !data_is_stream(fd)) {
 		log_warnx("job without a data socket");
 		close(fd);
 		fd = -1;
@@ -177,15 +184,16 @@ job_new(struct session *s, uint64_t id, enum job_kind kind, int fd)
 	j->kind = kind;
 	j->phase = JOB_WAITING;
 	j->began_us = time_boot_us();
-	data_open(&j->data, s->base, fd, job_readable, job_writable, job_closed, j);
+	data_open(&j->data, s->base, fd, job_readable, job_writable, j);
 	if (evtimer_assign(&j->timer, s->base, job_timer, j) == -1)
 		fatalx("job: event");
 	TAILQ_INSERT_TAIL(&s->jobs, j, entry);
 	if (++s->njobs > SESSION_JOBS_MAX) {
-		/* Gone at once: the socket is new, so the peer has the record already. */
 		job_tell(j, 429, "too many requests for one sandbox at once");
 		data_flush(&j->data);
-		data_deafen(&j->data);
+		if (s->njobs > SESSION_JOBS_MAX + SESSION_REFUSED_MAX)
+			data_deafen(
+			    &j->data); /* no time to linger: the record is in the peer's socket */
 		job_over(j);
 		return NULL;
 	}
@@ -237,7 +245,7 @@ job_begin(struct job *j)
 		return;
 	}
 	j->phase = JOB_OPEN;
-	j->heard_us = session_clock_us(j->s);
+	job_heard(j);
 	if (j->kind == JOB_EXEC) {
 		j->deadline_us = j->heard_us + j->exec.timeout_us + JOB_BACKUP_TIME;
 		exec_open(j);
@@ -283,9 +291,8 @@ job_close(struct job *j)
 	if (j->closing)
 		return;
 	j->closing = 1;
-	data_watch(&j->data, 0);
 	guest_send(j->s, j->kind == JOB_EXEC && j->started ? G_KILL : G_CLOSE, j->channel, NULL, 0);
-	j->deadline_us = session_clock_us(j->s) + JOB_KILL_TIME;
+	j->deadline_us = job_clock(j) + JOB_KILL_TIME;
 	job_arm(j, JOB_KILL_TIME);
 }
 
@@ -320,6 +327,16 @@ job_gone(struct job *j)
 		job_close(j);
 	}
 	job_give(j);
+	job_pump(j);
+}
+
+/* All is said: what still comes is thrown away, and the end of it is awaited. The job may be gone.
+ */
+static void
+job_linger(struct job *j)
+{
+	if (data_discard(&j->data))
+		job_free(j);
 }
 
 void
@@ -348,11 +365,12 @@ job_over(struct job *j)
 	send_S_JOB_END(
 	    j->s->manager, j->id, &end, j->text, j->text == NULL ? 0 : strlen(j->text), -1);
 	j->phase = JOB_LAST;
-	if (j->data.fd == -1 || j->data.deaf || data_finish(&j->data) == -1) {
+	if (j->data.fd == -1 || j->data.deaf || data_finish(&j->data) == -1)
 		job_free(j);
-		return;
+	else {
+		job_arm(j, buf_len(&j->data.out) > 0 ? JOB_STALL_TIME : JOB_LINGER_TIME);
+		job_linger(j);
 	}
-	job_arm(j, buf_len(&j->data.out) > 0 ? JOB_STALL_TIME : JOB_LINGER_TIME);
 }
 
 void

@@ -70,8 +70,8 @@ struct job {
 	struct data data;
 	struct event timer;
 	int64_t began_us;
-	int64_t heard_us;    /* session_clock_us() when the guest last said something about it */
-	int64_t deadline_us; /* of the same clock */
+	int64_t heard_us; /* when the guest last said something about it; of the sandbox's clock, */
+	int64_t deadline_us; /* which stands still while it is frozen, but for a snapshot itself */
 
 	struct m_job_exec exec;
 	struct buf args; /* EXEC: the guest's argument block */
@@ -99,6 +99,8 @@ void job_decide(struct job *, uint32_t status, const char *text);
  */
 void
 job_fail(struct job *, uint32_t status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The guest said something about it, or its turn has just begun. */
+void job_heard(struct job *);
 /* Asks the guest for an early end; its final frame is still to come. */
 void job_close(struct job *);
 /* Nothing of it is left inside: tells managerd and lets the peer have its last bytes. The job may

@@ -25,7 +25,6 @@ exec_take_args(struct job *j, const struct data_record *r)
 	data_take(&j->data, r->len);
 	if (buf_len(&j->data.in) == 0)
 		buf_free(&j->data.in);
-	data_watch(&j->data, 0);
 	if (why != NULL) {
 		job_fail(j, 500, "%s", why);
 		return;
@@ -44,7 +43,6 @@ exec_read_args(struct job *j)
 		exec_take_args(j, &r);
 		break;
 	case DATA_AGAIN:
-		data_watch(&j->data, 1);
 		break;
 	case DATA_EOF:
 		data_close(&j->data);
@@ -83,8 +81,6 @@ exec_stdin_end(struct job *j)
 	guest_send(j->s, G_STDIN_END, j->channel, NULL, 0);
 	if (j->data.deaf)
 		data_close(&j->data);
-	else
-		data_watch(&j->data, 0);
 }
 
 /* One record, or as much of it as there is credit for. -1: nothing more can be taken; the job may
@@ -97,7 +93,6 @@ exec_pump_record(struct job *j)
 
 	switch (data_next(&j->data, RECORD_MAX, &r)) {
 	case DATA_AGAIN:
-		data_watch(&j->data, 1);
 		return -1;
 	case DATA_EOF:
 		if (j->exec.keep) {
@@ -138,7 +133,6 @@ exec_pump(struct job *j)
 		if (exec_pump_record(j) == -1)
 			return;
 	}
-	data_watch(&j->data, 0);
 }
 
 const char *

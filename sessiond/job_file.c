@@ -211,20 +211,19 @@ file_end(struct job *j, const struct g_end *end)
 static void
 file_pump_done(struct job *j, const struct data_record *r)
 {
-	struct r_done done;
+	struct r_done done = {.bytes = -1};
 	struct g_size size = {.bytes = j->bytes_in};
 
 	if (r->len == sizeof(done))
 		memcpy(&done, r->p, sizeof(done));
-	if (r->len != sizeof(done) || done.bytes != j->bytes_in) {
+	if (done.bytes != j->bytes_in) {
 		job_fail(j, 500, "the upload is not as long as announced");
 		return;
 	}
 	data_take(&j->data, r->len);
 	j->sent_end = 1;
-	j->heard_us = session_clock_us(j->s);
+	job_heard(j);
 	guest_send(j->s, G_DATA_END, j->channel, &size, sizeof(size));
-	data_watch(&j->data, 0);
 }
 
 /* As exec_pump_record(). */
@@ -236,7 +235,6 @@ file_pump_record(struct job *j)
 
 	switch (data_next(&j->data, RECORD_MAX, &r)) {
 	case DATA_AGAIN:
-		data_watch(&j->data, 1);
 		return -1;
 	case DATA_EOF:
 		data_close(&j->data);
@@ -275,5 +273,4 @@ file_pump(struct job *j)
 		if (file_pump_record(j) == -1)
 			return;
 	}
-	data_watch(&j->data, 0);
 }

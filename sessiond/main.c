@@ -4,7 +4,6 @@
  * packs and unpacks snapshots.
  */
 #include <malloc.h>
-#include <signal.h>
 
 #include <event2/event.h>
 
@@ -30,7 +29,6 @@ main(void)
 	uint64_t max;
 
 	child_setup(&child, "sessiond", 1);
-	signal(SIGXFSZ, SIG_IGN); /* a snapshot over the limit is an error of write(2) */
 	mallopt(M_MMAP_THRESHOLD, MALLOC_KEEP);
 	mallopt(M_TRIM_THRESHOLD, MALLOC_KEEP);
 	if ((base = event_base_new()) == NULL)

@@ -1,7 +1,5 @@
 /* managerd's messages: the environment, the guest stream, jobs, the end. managerd is one of us:
  * nonsense is fatal. */
-#include <sys/socket.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,11 +33,15 @@ manager_message(struct chan *c, struct msg *m)
 	session_batch_end(s);
 }
 
+/* After S_END the last bytes for clients are still to be sent; session_end() has set the time for
+ * that. */
 void
 manager_gone(struct chan *c)
 {
-	(void)c;
-	exit(0);
+	struct session *s = chan_arg(c);
+
+	if (s->state != SESSION_ENDING)
+		exit(0);
 }
 
 static void
@@ -62,15 +64,6 @@ on_S_ENV(struct chan *c, const struct m_s_env *p, struct msg *m)
 		fatalx("managerd: malformed environment");
 }
 
-static int
-manager_is_stream(int fd)
-{
-	int type = 0;
-	socklen_t len = sizeof(type);
-
-	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
-}
-
 static void
 on_S_GUEST(struct chan *c, const struct m_s_guest *p, struct msg *m)
 {
@@ -78,7 +71,7 @@ on_S_GUEST(struct chan *c, const struct m_s_guest *p, struct msg *m)
 	char id[ID_TEXT_MAX];
 
 	if (s->state != SESSION_NEW || s->env_len != s->env_total || p->framing > GUEST_STDCOPY ||
-	    !manager_is_stream(m->fd))
+	    !data_is_stream(m->fd))
 		fatalx("managerd: unexpected guest stream");
 	snprintf(s->name, sizeof(s->name), "sandbox %s", id_text(id, "sb_", p->sandbox));
 	s->state = SESSION_ATTACHING;

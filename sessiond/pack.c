@@ -303,7 +303,7 @@ pack_expanded(struct job *j)
 		return;
 	}
 	j->sent_end = 1;
-	j->heard_us = session_clock_us(j->s);
+	job_heard(j);
 	guest_send(j->s, G_DATA_END, j->channel, &size, sizeof(size));
 }
 

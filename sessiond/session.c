@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <bsd/sys/queue.h>
 #include <event2/event.h>
 
 #include "common/ids.h"
@@ -37,8 +36,10 @@ session_lose_jobs(struct session *s, uint32_t status, const char *text)
 {
 	struct job *j, *next;
 
-	TAILQ_FOREACH_SAFE (j, &s->jobs, entry, next)
+	for (j = TAILQ_FIRST(&s->jobs); j != NULL; j = next) {
+		next = TAILQ_NEXT(j, entry);
 		job_lost(j, status, text);
+	}
 }
 
 void
@@ -96,20 +97,26 @@ session_end(struct session *s, uint32_t reason)
 		fatalx("session: event");
 }
 
+/* Requests and credit first, since they are small; then uploads, each time beginning with another
+ * one. */
 void
 session_room(struct session *s)
 {
 	struct job *j, *next;
+	unsigned turns;
 
-	TAILQ_FOREACH_SAFE (j, &s->jobs, entry, next) {
-		if (guest_full(s))
-			break;
-		if (j->phase == JOB_WAITING) {
+	for (j = TAILQ_FIRST(&s->jobs); j != NULL; j = next) {
+		next = TAILQ_NEXT(j, entry);
+		if (j->phase == JOB_WAITING)
 			job_begin(j);
-		} else if (j->phase == JOB_OPEN) {
+		else if (j->phase == JOB_OPEN)
 			job_give(j);
-			job_pump(j);
-		}
+	}
+	for (turns = s->njobs; turns > 0 && !guest_full(s); turns--) {
+		j = TAILQ_FIRST(&s->jobs);
+		TAILQ_REMOVE(&s->jobs, j, entry);
+		TAILQ_INSERT_TAIL(&s->jobs, j, entry);
+		job_pump(j);
 	}
 }
 
@@ -118,14 +125,15 @@ session_batch_end(struct session *s)
 {
 	int was_full;
 
-	do {
+	for (;;) {
 		while (!TAILQ_EMPTY(&s->dirty))
 			job_flush(TAILQ_FIRST(&s->dirty));
 		was_full = guest_full(s);
 		guest_flush(s);
-		if (was_full && !guest_full(s))
-			session_room(s);
-	} while (was_full && !guest_full(s));
+		if (!was_full || guest_full(s))
+			break;
+		session_room(s); /* what it queued is flushed in the next round */
+	}
 	if (s->njobs == 0)
 		guest_idle(s);
 	if (s->state == SESSION_ENDING && TAILQ_EMPTY(&s->jobs) && chan_queued(s->manager) == 0)

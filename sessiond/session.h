@@ -21,7 +21,8 @@ enum session_state {
 	SESSION_ENDING, /* every job was told why; only their last bytes keep it */
 };
 
-#define SESSION_JOBS_MAX 256 /* those that wait, run or still have bytes for their peer */
+#define SESSION_JOBS_MAX 256    /* those that wait, run or still have bytes for their peer */
+#define SESSION_REFUSED_MAX 128 /* beside them, those that were told that there are too many */
 
 struct session {
 	struct event_base *base;
@@ -34,8 +35,8 @@ struct session {
 
 	struct guest guest;
 	struct job *channels[GUEST_CHANNELS + 1]; /* [0] is never used */
-	TAILQ_HEAD(, job) jobs;
-	TAILQ_HEAD(, job) dirty; /* those with records to send at the end of the batch */
+	TAILQ_HEAD(job_list, job) jobs;
+	TAILQ_HEAD(job_batch, job) dirty; /* those with records to send at the end of the batch */
 	unsigned njobs;
 	unsigned nexecs; /* with a channel */
 
