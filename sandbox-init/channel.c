@@ -160,6 +160,7 @@ must_wait(const struct channel *ch, const struct frame *f)
 		return f->len >= sizeof(ex) && exec_must_wait(ex.kill_others);
 	case G_WRITE:
 	case G_IMPORT:
+	case G_SIGNAL: /* SIGCONT would end it */
 		return freeze_active();
 	case G_EXPORT:
 		memcpy(&file, f->data, f->len < sizeof(file) ? 0 : sizeof(file));

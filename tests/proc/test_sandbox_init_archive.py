@@ -280,6 +280,7 @@ def test_snapshot_is_one_moment_while_everything_writes(box):
 def test_what_was_stopped_before_stays_stopped(box):
     box.run("sleep 500.5 & sleep 501.5 & sleep 0.3")
     box.kill(next(p[0] for p in box.processes() if "500.5" in p[3]), signal.SIGSTOP)
+    box.settle(0.2)
     box.export()
     box.settle(0.2)
     states = {p[3].strip(): p[2] for p in box.processes()}
