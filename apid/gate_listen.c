@@ -18,7 +18,8 @@
 #define LINGER_SECONDS 2       /* after our last byte */
 #define REFUSALS_A_SECOND 5
 
-static TAILQ_HEAD(, conn) conns = TAILQ_HEAD_INITIALIZER(conns);
+TAILQ_HEAD(conn_list, conn);
+static struct conn_list conns = TAILQ_HEAD_INITIALIZER(conns);
 static size_t nconns;
 static struct evconnlistener *listener;
 static struct event *ticker, *again;
@@ -94,7 +95,7 @@ on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)arg;
 	tick++;
 	refusals = 0;
-	TAILQ_FOREACH (c, &conns, entry) {
+	for (c = TAILQ_FIRST(&conns); c != NULL; c = TAILQ_NEXT(c, entry)) {
 		if (is_late(c))
 			gate_doom(c);
 	}
@@ -118,7 +119,7 @@ make_room(void)
 {
 	struct conn *c;
 
-	TAILQ_FOREACH (c, &conns, entry) {
+	for (c = TAILQ_FIRST(&conns); c != NULL; c = TAILQ_NEXT(c, entry)) {
 		if (is_idle(c)) {
 			gate_doom(c);
 			return 0;

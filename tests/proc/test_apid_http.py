@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -316,9 +318,7 @@ def test_descriptors_are_given_back(server):
     assert until(lambda: server.fds() <= before), server.fds() - before
 
 
-@pytest.mark.parametrize(
-    "first", [b"", b"GET /x HTTP/1.1\r\n", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", b"x\r\n\r\n"]
-)
+@pytest.mark.parametrize("first", [b"", b"GET /x HTTP/1.1\r\n", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", b"x\r\n\r\n"])
 def test_many_connections_without_a_key_leave_room_for_a_new_one(server, first):
     socks = []
     for _ in range(1150):
@@ -401,6 +401,28 @@ def test_port_that_is_opened_later_is_served_then():
             s.sendall(b"GET /nope HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert s.recv(100).startswith(b"HTTP/1.1 404")
     listener.close()
+
+
+LINK_LOCAL = """
+import socket, sys
+sys.path.insert(0, sys.argv[1])
+import layout
+listener = socket.create_server(("fe80::1", 0, 0, 1), family=socket.AF_INET6)
+with layout.Program("apid", ["chan", listener]) as p, socket.socket(socket.AF_INET6) as s:
+    s.settimeout(5)
+    s.connect(("fe80::1", listener.getsockname()[1], 0, 1))
+    s.sendall(b"GET /nope HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+    assert s.recv(100).startswith(b"HTTP/1.1 404") and p.alive()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a network namespace")
+def test_neighbour_on_a_link_local_address_is_served():
+    setup = "ip link set lo up && ip -6 addr add fe80::1/64 dev lo nodad"
+    if subprocess.run(["unshare", "-n", "sh", "-c", setup], capture_output=True).returncode:
+        pytest.skip("no ip(8) or no IPv6 here")
+    script = f'{setup} && exec "$0" -c "$1" "$2"'
+    subprocess.run(["unshare", "-n", "sh", "-c", script, sys.executable, LINK_LOCAL, os.path.dirname(layout.__file__)], check=True)
 
 
 def test_sigterm_ends_streams_with_an_error_line_and_answers_what_waits():
