@@ -187,7 +187,7 @@ guest_readable(evutil_socket_t fd, short what, void *arg)
 			break;
 		}
 		why = guest_take(s, (size_t)n);
-		if ((size_t)n < room && g->in_cap == GUEST_IN_MAX)
+		if ((size_t)n < room)
 			break;
 	}
 	session_batch_end(s);

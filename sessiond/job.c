@@ -357,20 +357,22 @@ void
 job_over(struct job *j)
 {
 	struct m_job_end end = {.status = j->status, .exit_code = j->exit_code};
+	int done;
 
 	job_release_channel(j);
+	j->phase = JOB_LAST;
+	done = j->data.fd == -1 || j->data.deaf || data_finish(&j->data) == -1;
 	end.duration_us = time_boot_us() - j->began_us;
 	end.bytes_in = j->bytes_in;
 	end.bytes_out = j->bytes_out;
 	send_S_JOB_END(
 	    j->s->manager, j->id, &end, j->text, j->text == NULL ? 0 : strlen(j->text), -1);
-	j->phase = JOB_LAST;
-	if (j->data.fd == -1 || j->data.deaf || data_finish(&j->data) == -1)
+	if (done) {
 		job_free(j);
-	else {
-		job_arm(j, buf_len(&j->data.out) > 0 ? JOB_STALL_TIME : JOB_LINGER_TIME);
-		job_linger(j);
+		return;
 	}
+	job_arm(j, buf_len(&j->data.out) > 0 ? JOB_STALL_TIME : JOB_LINGER_TIME);
+	job_linger(j);
 }
 
 void
