@@ -101,16 +101,13 @@ parent_of(struct unpack *u, const char *name, int create, const char **last)
 
 /* An archive may hold a name twice; the later one counts. */
 static int
-make_way(struct unpack *u, int dir, const char *last)
+make_way(int dir, const char *last)
 {
 	struct stat st;
 
 	if (fstatat(dir, last, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	if (!S_ISDIR(st.st_mode))
-		return unlinkat(dir, last, 0);
-	forget_cached(u);
-	return unlinkat(dir, last, AT_REMOVEDIR);
+	return unlinkat(dir, last, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0);
 }
 
 static void
@@ -160,31 +157,43 @@ static int
 write_data(struct unpack *u, int fd, struct archive *a, off_t size)
 {
 	const void *block;
+	off_t end = 0;
 	la_int64_t at;
 	size_t len;
 	int r;
 
-	while ((r = archive_read_data_block(a, &block, &len, &at)) == ARCHIVE_OK)
+	while ((r = archive_read_data_block(a, &block, &len, &at)) == ARCHIVE_OK) {
 		if (write_all(fd, block, len, at) < 0)
 			return unpack_errno(u, errno);
+		end = at + (off_t)len;
+	}
 	if (r != ARCHIVE_EOF)
 		return unpack_fail(u, 400, "the archive is damaged or incomplete");
-	return ftruncate(fd, size) < 0 ? unpack_errno(u, errno) : 0;
+	/* A hole at the end. */
+	return end != size && ftruncate(fd, size) < 0 ? unpack_errno(u, errno) : 0;
 }
 
+/*
+ * The file has its mode from the start where that is possible, since each later change is one more
+ * write to the disk. Attributes can be set only while the owner may write.
+ */
 static int
 put_regular(struct unpack *u, int dir, const char *last, struct archive *a, struct archive_entry *e)
 {
+	mode_t mode = archive_entry_perm(e) & 07777;
+	mode_t first = archive_entry_xattr_count(e) > 0 ? 0600 : mode & 0777;
 	struct timespec ts[2];
-	int r, fd = openat(dir, last, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int r, fd = openat(dir, last, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, first);
 
+	if (fd < 0 && errno == EEXIST && make_way(dir, last) == 0)
+		fd = openat(dir, last, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, first);
 	if (fd < 0)
 		return unpack_errno(u, errno);
 	times_of(e, ts);
 	r = write_data(u, fd, a, archive_entry_size(e));
 	if (r == 0)
 		r = set_xattrs(u, fd, e);
-	if (r == 0 && (fchmod(fd, archive_entry_perm(e)) < 0 || futimens(fd, ts) < 0))
+	if (r == 0 && ((first != mode && fchmod(fd, mode) < 0) || futimens(fd, ts) < 0))
 		r = unpack_errno(u, errno);
 	close(fd);
 	return r;
@@ -202,7 +211,7 @@ put_folder(struct unpack *u, int dir, const char *last, struct archive_entry *e)
 	}
 	if (*last != '\0') {
 		fd = openat(dir, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0 && errno != ENOENT && make_way(u, dir, last) < 0)
+		if (fd < 0 && errno != ENOENT && make_way(dir, last) < 0)
 			return unpack_errno(u, errno);
 		if (fd < 0 && mkdirat(dir, last, 0700) == 0)
 			fd = openat(dir, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -290,14 +299,13 @@ put_entry(struct unpack *u, struct archive *a, struct archive_entry *e, const ch
 		return put_folder(u, dir, last, e);
 	if (*last == '\0')
 		return unpack_fail(u, 400, "not a valid name");
-	if (make_way(u, dir, last) < 0)
+	if (hardlink == NULL && archive_entry_filetype(e) == AE_IFREG)
+		return put_regular(u, dir, last, a, e);
+	if (make_way(dir, last) < 0)
 		return unpack_errno(u, errno);
-	dir = parent_of(u, u->name, 1, &last);
 	if (hardlink != NULL)
 		return put_hardlink(u, hardlink);
 	switch (archive_entry_filetype(e)) {
-	case AE_IFREG:
-		return put_regular(u, dir, last, a, e);
 	case AE_IFLNK:
 		return put_symlink(u, dir, last, e);
 	case AE_IFIFO:

@@ -261,7 +261,7 @@ while True:
 def test_snapshot_is_one_moment_while_everything_writes(box):
     ch = box.exec(["python3", "-c", WRITER], timeout=60)
     ch.wait_for(layout.G_STDOUT)
-    for n in range(3):
+    for _n in range(3):
         os.makedirs(box.dir + "/many", exist_ok=True)
         for i in range(300):
             open(f"{box.dir}/many/{i}", "w").close()
@@ -571,9 +571,22 @@ def test_archives_of_other_programs_are_understood(box, format):
 
 def test_entry_that_comes_twice_is_the_later_one(box):
     d = special("x", tarfile.DIRTYPE, mode=0o755)
-    box.merge(make_tar([("x", b"1"), ("x", b"2"), special("y", tarfile.SYMTYPE, "x"), ("y", b"3"), d, ("x/z", b"4")]), "/workspace/t")
-    assert open(box.dir + "/t/y").read() == "3" and open(box.dir + "/t/x/z").read() == "4"
-    assert open(box.dir + "/t/y").read() == "3"
+    box.merge(
+        make_tar(
+            [
+                ("x", b"1"),
+                ("x", b"2"),
+                special("y", tarfile.SYMTYPE, "x"),
+                ("y", b"3"),
+                d,
+                ("x/z", b"4"),
+                special("w", tarfile.DIRTYPE),
+                ("w", b"5"),
+            ]
+        ),
+        "/workspace/t",
+    )
+    assert [open(f"{box.dir}/t/{n}").read() for n in ("y", "x/z", "w")] == ["3", "4", "5"]
 
 
 def test_restore_takes_the_place_of_what_was_there(box):

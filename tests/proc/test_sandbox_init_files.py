@@ -307,7 +307,7 @@ def test_reader_sees_the_old_file_or_the_new_one(fresh):
 
 def test_parallel_writes_to_one_name_leave_one_of_them(box):
     channels = [box.file(layout.G_WRITE, "par/f", mode=0o644, flags=layout.G_FLAG_WORKSPACE | layout.G_FLAG_PARENTS) for _ in range(8)]
-    for n in range(3):
+    for _n in range(3):
         for i, ch in enumerate(channels):
             ch.data(layout.G_DATA, bytes([65 + i]) * 50_000)
     for ch in channels:
