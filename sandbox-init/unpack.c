@@ -366,6 +366,8 @@ unpack_folders(struct unpack *u, int base)
 		ts[0] = (struct timespec){.tv_nsec = UTIME_OMIT};
 		ts[1] = (struct timespec){f->mtime, f->has_mtime ? f->mtime_nsec : UTIME_OMIT};
 		fd = unpack_open(base, f->name);
+		if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+			continue; /* a later entry took its place */
 		snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
 		if (fd < 0 || chmod(self, f->mode) < 0 || utimensat(AT_FDCWD, self, ts, 0) < 0)
 			r = unpack_errno(u, errno);

@@ -30,12 +30,29 @@ seeds = {
     "request-range": b"\1" + file_request("/a", range=2, first=5, last=2**63 - 1, size=10, max=3),
     "request-suffix": b"\1" + file_request("/a", range=3, first=2**63 - 1, size=10),
     "request-relative": b"\1" + file_request("a"),
-    "channels-exec": b"\2" + step(layout.G_EXEC_ARGS, 1, 1) + step(layout.G_EXEC, 1, 1) + step(layout.G_STDIN, 1, 100)
-    + step(layout.G_WINDOW, 1, 1, 7, b"\xff\xff\xff\xff\0\0\0\0") + step(layout.G_KILL, 1, 0, 7, b"\1" * 8),
-    "channels-held": b"\2" + step(layout.G_WRITE, 2, 1, 0) + step(layout.G_DATA, 2, 255) + step(layout.G_DATA, 2, 255) * 4
-    + step(layout.G_DATA_END, 2, 1) + step(layout.G_LIST, 3, 0, 1) + step(layout.G_CLOSE, 2),
-    "channels-held-close": b"\2" + step(layout.G_EXEC, 2, 1, 0) + step(layout.G_KILL, 2) + step(layout.G_IMPORT, 2, 1) + step(layout.G_CLOSE, 2),
-    "channels-reset": b"\2" + step(layout.G_READ, 64, 1) + step(layout.G_DATA, 64, 1, 2) + step(layout.G_READ, 65, 1) + step(layout.G_READ, 0, 1),
+    "channels-exec": b"\2"
+    + step(layout.G_EXEC_ARGS, 1, 1)
+    + step(layout.G_EXEC, 1, 1)
+    + step(layout.G_STDIN, 1, 100)
+    + step(layout.G_WINDOW, 1, 1, 7, b"\xff\xff\xff\xff\0\0\0\0")
+    + step(layout.G_KILL, 1, 0, 7, b"\1" * 8),
+    "channels-held": b"\2"
+    + step(layout.G_WRITE, 2, 1, 0)
+    + step(layout.G_DATA, 2, 255)
+    + step(layout.G_DATA, 2, 255) * 4
+    + step(layout.G_DATA_END, 2, 1)
+    + step(layout.G_LIST, 3, 0, 1)
+    + step(layout.G_CLOSE, 2),
+    "channels-held-close": b"\2"
+    + step(layout.G_EXEC, 2, 1, 0)
+    + step(layout.G_KILL, 2)
+    + step(layout.G_IMPORT, 2, 1)
+    + step(layout.G_CLOSE, 2),
+    "channels-reset": b"\2"
+    + step(layout.G_READ, 64, 1)
+    + step(layout.G_DATA, 64, 1, 2)
+    + step(layout.G_READ, 65, 1)
+    + step(layout.G_READ, 0, 1),
     "channels-breach": b"\2" + step(layout.G_WRITE, 2, 1) + step(layout.G_DATA, 2, 255, 7, b"\2" * 8) * 5,
     "frames": b"\3" + layout.frame(layout.G_LIST, 1, b"abc") + b"ASf1junk" + layout.frame(layout.G_CLOSE, 2) + bytes(20),
     "name": b"\4./a//b/./c",
