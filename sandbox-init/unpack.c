@@ -337,12 +337,12 @@ unpack_entry(struct unpack *u, struct archive *a, struct archive_entry *e)
 	return put_entry(u, a, e, hardlink);
 }
 
+/* What lies below another has a longer name and comes first. */
 static int
 deepest_first(const void *a, const void *b)
 {
 	const struct unpack_folder *p = a, *q = b;
-	int r = strcmp(
-	    q->name, p->name); /* what lies below another has a longer name and comes first */
+	int r = strcmp(q->name, p->name);
 
 	return r ? r : p->order < q->order ? -1 : 1;
 }
