@@ -63,6 +63,9 @@ manager_ready(void)
 	if (told)
 		return;
 	told = 1;
+	/* After a restart the port is open already: what came meanwhile has waited in the channel. */
+	mgr.apid = chan_event_new(mgr.base, FD_PEER, &apid_managerd_proto, MANAGERD, APID,
+	    apid_message, peer_gone, (void *)"apid");
 	child_ready(&mgr.child, mgr.parent);
 }
 
@@ -112,8 +115,6 @@ main(void)
 	parent = child_run(&mgr.child, mgr.base, &parent_managerd_proto, parent_message);
 	mgr.parent = parent;
 	mgr.partial = mgr.child.partial;
-	mgr.apid = chan_event_new(mgr.base, FD_PEER, &apid_managerd_proto, MANAGERD, APID,
-	    apid_message, peer_gone, (void *)"apid");
 	mgr.docker = chan_event_new(mgr.base, FD_SECOND, &managerd_dockerd_proto, MANAGERD,
 	    DOCKERD_PROXY, engine_message, peer_gone, (void *)"dockerd-proxy");
 	data_open();
