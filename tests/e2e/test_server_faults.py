@@ -77,12 +77,12 @@ class Scene:
         result["thread"].start()
         return result
 
-    def check(self, operation, box, result):
+    def check(self, operation, box, result, gone):
         """Whatever was hit when: the world is whole afterwards."""
         s = self.server
         result["thread"].join(40)
         assert not result["thread"].is_alive(), "the request never ended"
-        assert wait_until(lambda: s.settled(), 20), s.tail()
+        assert wait_until(lambda: s.settled(*gone), 20), s.tail()
         assert wait_until(lambda: self.keep.get().status_code == 200, 10), s.tail()
         assert self.keep.content("precious") == b"survives"
         assert self.keep.running("8181.5") == 1
@@ -126,15 +126,17 @@ def victim_of(s, victim, box):
 
 
 def kill(s, victim, box):
+    """Returns the process ids that must not be seen again."""
     if victim == "sessiond" and not s.pids()["sessiond"]:
-        return
+        return []
     pid = victim_of(s, victim, box)
     parent = victim == "agent-sandboxd"
-    tree = s.tree()
+    tree, before = s.tree(), s.pids()
     os.kill(pid, signal.SIGKILL)
     if parent:
         s.process.wait(10)
         assert wait_until(lambda: not any(alive(p) for p in tree), 5), "something outlived the parent"
+    return [p for name in PROGRAMS[1:4] for p in before[name]] if victim in PROGRAMS[1:4] else []
 
 
 @pytest.mark.limit(180)
@@ -150,12 +152,12 @@ def test_kill_of_a_program_while_an_engine_call_is_under_way(scene, operation, v
         faulty.hold(step)
         result = scene.operate(operation, box)
         reached = faulty.reached.wait(10)
-        kill(s, victim, box)
+        gone = kill(s, victim, box)
         faulty.let_go()
         if victim == "agent-sandboxd":
             s.api.fresh()
             s.start()
-        scene.check(operation, box, result)
+        scene.check(operation, box, result, gone)
         scene.rest()
         assert reached, f"{operation} never made the call {step}"
 
@@ -173,11 +175,11 @@ def test_kill_of_a_program_while_the_workspace_is_packed_or_unpacked(scene, oper
             box.put("old", b"x")
         result = scene.operate(operation, box)
         time.sleep(delay)
-        kill(s, victim, box)
+        gone = kill(s, victim, box)
         if victim == "agent-sandboxd":
             s.api.fresh()
             s.start()
-        scene.check(operation, box, result)
+        scene.check(operation, box, result, gone)
         scene.rest()
 
 

@@ -83,7 +83,7 @@ def test_snapshot_describes_itself_and_is_listed(make, api):
     assert s["size_bytes"] >= 1000 and 0 < s["stored_bytes"] and len(s["sha256"]) == 64
     assert api.ask("GET", f"/v1/snapshots/{s['id']}").json() == s
     assert s in api.ask("GET", f"/v1/snapshots?sandbox_id={b.id}").json()["snapshots"]
-    assert api.ask("GET", "/v1/snapshots?sandbox_id=sb_00000000000000aa").json() == {"snapshots": []}
+    assert api.ask("GET", "/v1/snapshots?sandbox_id=sb_00000000000000aa").json()["snapshots"] == []
     second = b.post_snapshot().json()
     assert second["name"] is None
     assert [x["id"] for x in api.ask("GET", f"/v1/snapshots?sandbox_id={b.id}").json()["snapshots"]] == [s["id"], second["id"]]
