@@ -63,7 +63,8 @@ manager_ready(void)
 	if (told)
 		return;
 	told = 1;
-	/* After a restart the port is open already: what came meanwhile has waited in the channel. */
+	/* After a restart the port is open already: what came meanwhile has waited in the channel.
+	 */
 	mgr.apid = chan_event_new(mgr.base, FD_PEER, &apid_managerd_proto, MANAGERD, APID,
 	    apid_message, peer_gone, (void *)"apid");
 	child_ready(&mgr.child, mgr.parent);
