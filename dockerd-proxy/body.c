@@ -83,6 +83,9 @@ static json_t *
 host_config(const struct m_d_create *m, const char *volume)
 {
 	const char *runtime = proxy.config->str[CFG_DOCKER_RUNTIME];
+	/* An empty volume takes over what the image has there, unless its user has emptied it. */
+	json_t *mount =
+	    json_pack("{ss ss ss}", "Type", "volume", "Source", volume, "Target", "/workspace");
 	json_t *h = json_object();
 	char *seccomp;
 
@@ -96,8 +99,9 @@ host_config(const struct m_d_create *m, const char *volume)
 	put(h, "Init", json_false());
 	put_number(h, "OomScoreAdj", 500);
 	put(h, "LogConfig", json_pack("{ss s{}}", "Type", "none", "Config"));
-	put(h, "Mounts",
-	    json_pack("[{ss ss ss}]", "Type", "volume", "Source", volume, "Target", "/workspace"));
+	if (m->keep_volume)
+		put(mount, "VolumeOptions", json_pack("{sb}", "NoCopy", 1));
+	put(h, "Mounts", json_pack("[o]", mount));
 	put_limits(h, m);
 	if (runtime[0] != '\0')
 		put_text(h, "Runtime", runtime);

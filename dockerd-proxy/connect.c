@@ -17,10 +17,12 @@ static struct m_d_engine state;
 static char why_down[D_TEXT_MAX];
 static void (*when_settled)(void);
 static struct event *timer;
+static char network[72]; /* the id of the engine's network "none" */
 static int cleaned, following;
 static int64_t event_ns; /* events are known up to this time */
 
 static void follow(void);
+static void identify(void);
 
 static void
 settle(void)
@@ -37,7 +39,7 @@ down(const char *why)
 {
 	int told = !proxy.up && strcmp(why, why_down) == 0;
 
-	proxy.up = 0;
+	proxy.up = proxy.unsure = 0;
 	strlcpy(why_down, why, sizeof(why_down));
 	uhttp_abort(); /* what waits for a hung engine waits no longer */
 	attach_abort();
@@ -101,17 +103,13 @@ connect_instance(void)
 		ask_list("/images/json?", LABEL_PREPARED, NULL, NULL, on_image, NULL);
 }
 
+/* What is asked of an engine before it is used. */
 static void
-on_info(void *arg, int status, json_t *answer)
+abilities(json_t *answer)
 {
 	static const char *const need[] = {"MemoryLimit", "PidsLimit", "CpuCfsQuota"};
 	const char *runtime = proxy.config->str[CFG_DOCKER_RUNTIME];
 
-	(void)arg;
-	if (status != 200) {
-		down("the container engine does not answer");
-		return;
-	}
 	for (size_t i = 0; i < sizeof(need) / sizeof(need[0]); i++)
 		if (!json_is_true(json_object_get(answer, need[i])))
 			fatal_config(
@@ -122,11 +120,62 @@ on_info(void *arg, int status, json_t *answer)
 	proxy.nano_cpus = json_integer_value(json_object_get(answer, "NCPU")) * 1000000000;
 	if (proxy.nano_cpus <= 0)
 		fatal_config("the container engine says that it has no CPU");
+}
+
+static void
+on_info(void *arg, int status, json_t *answer)
+{
+	char id[sizeof(state.id)];
+
+	(void)arg;
+	if (status != 200) {
+		down("the container engine does not answer");
+		return;
+	}
+	snprintf(id, sizeof(id), "%.63s/%s", text_at(answer, "ID"), network);
+	for (char *p = id; *p != '\0'; p++)
+		if (*p <= ' ' || *p > '~')
+			*p = '_';
+	if (proxy.up && strcmp(id, state.id) != 0) {
+		down("the container engine has become another one");
+		return;
+	}
+	if (proxy.up) {
+		proxy.unsure = 0;
+		settle(); /* it may have been restarted: managerd lists it again */
+		return;
+	}
+	strlcpy(state.id, id, sizeof(state.id));
+	abilities(answer);
 	if (proxy.instance[0] == '\0' && when_settled != NULL) {
 		when_settled();
 		when_settled = NULL;
 	}
 	connect_instance();
+}
+
+static void
+on_network(void *arg, int status, json_t *answer)
+{
+	const char *id = text_at(answer, "Id");
+
+	(void)arg;
+	if (status == 0) {
+		down("the container engine does not answer");
+		return;
+	}
+	strlcpy(network, id_valid(id) ? id : "", sizeof(network));
+	ask("GET", NULL, on_info, NULL, "/info");
+}
+
+/*
+ * Which engine it is. Before version 24 its own ID is that of the host, whatever it holds; but it
+ * makes its network "none" once, together with what it holds.
+ */
+static void
+identify(void)
+{
+	ask("GET", NULL, on_network, NULL, "/networks/none");
 }
 
 /* "1.N" to N, or -1. */
@@ -163,7 +212,7 @@ on_version(void *arg, int status, json_t *answer)
 	strlcpy(state.version, text_at(answer, "Version"), sizeof(state.version));
 	snprintf(state.api, sizeof(state.api), "1.%d", proxy.minor);
 	strlcpy(proxy.arch, text_at(answer, "Arch"), sizeof(proxy.arch));
-	ask("GET", NULL, on_info, NULL, "/info");
+	identify();
 }
 
 static void
@@ -183,7 +232,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd, (void)what, (void)arg;
 	call.done = proxy.up ? on_ping : on_version;
-	if (proxy.up && !following)
+	if (proxy.up && !following && !proxy.unsure)
 		follow();
 	if (!proxy.up)
 		event_ns = time_wall_us() * 1000;
@@ -220,11 +269,16 @@ on_event(void *arg, json_t *line)
 			send_D_EVENT(proxy.manager, 0, &m, NULL, 0, -1);
 }
 
+/* Another engine may be behind the socket now: nothing is asked of it before that is known. */
 static void
 on_events_end(void *arg, int status, json_t *answer)
 {
 	(void)arg, (void)status, (void)answer;
 	following = 0; /* the timer takes it up */
+	if (!proxy.up || proxy.unsure)
+		return;
+	proxy.unsure = 1;
+	identify();
 }
 
 /* What was missed is told first: the engine remembers some hundred events. */

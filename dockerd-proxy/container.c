@@ -17,6 +17,7 @@
 enum step {
 	FIND_NETWORK,
 	MAKE_NETWORK,
+	KEEP_VOLUME,
 	MAKE_VOLUME,
 	MAKE_CONTAINER,
 	FIND_CONTAINER,
@@ -51,6 +52,9 @@ step(struct job *j, enum step next)
 		break;
 	case MAKE_NETWORK:
 		ask("POST", body_network(), on_step, j, "/networks/create");
+		break;
+	case KEEP_VOLUME:
+		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, j->name, on_step, j);
 		break;
 	case MAKE_VOLUME:
 		ask("POST", body_volume(j->name), on_step, j, "/volumes/create");
@@ -162,20 +166,46 @@ created(struct job *j)
 	free(j);
 }
 
+/* Whether a list of containers or volumes has that of the job; the container's id is noted. */
+static int
+listed(struct job *j, json_t *answer)
+{
+	json_t *volumes = json_object_get(answer, "Volumes"), *item;
+	int found = 0;
+	size_t i;
+
+	json_array_foreach (j->step == FIND_CONTAINER ? answer : volumes, i, item) {
+		const char *name =
+		    j->step == FIND_CONTAINER ? name_of(item) : text_at(item, "Name");
+		if (!ours(item, name) || strcmp(name, j->name) != 0)
+			continue;
+		found = 1;
+		if (j->step == FIND_CONTAINER && id_valid(text_at(item, "Id")))
+			strlcpy(j->container, text_at(item, "Id"), sizeof(j->container));
+	}
+	return found;
+}
+
 static void
 create_step(struct job *j, int status, json_t *answer)
 {
 	json_t *options = json_object_get(answer, "Options");
 	const char *icc = text_at(options, "com.docker.network.bridge.enable_icc");
+	enum step volume = j->keep_volume ? KEEP_VOLUME : MAKE_VOLUME;
 
 	if (j->step == FIND_NETWORK && status == 404) {
 		step(j, MAKE_NETWORK);
 	} else if (j->step == FIND_NETWORK && status == 200 && strcmp(icc, "false") == 0 &&
 		   strcmp(text_at(answer, "Driver"), "bridge") == 0) {
-		step(
-		    j, MAKE_VOLUME); /* a network on which sandboxes reach each other is not used */
+		step(j, volume); /* a network on which sandboxes reach each other is not used */
 	} else if (j->step == MAKE_NETWORK && (status == 201 || status == 409)) {
 		step(j, FIND_NETWORK); /* 409: somebody else was quicker */
+	} else if (j->step == KEEP_VOLUME && status == 200 && listed(j, answer)) {
+		step(j, MAKE_CONTAINER);
+	} else if (j->step == KEEP_VOLUME && status == 200) {
+		j->failed = 1; /* an empty one is not what is to be kept */
+		j->why = FAIL_GONE;
+		job_end(j, 404, NULL);
 	} else if (j->step == MAKE_VOLUME && status == 201 && ours(answer, j->name)) {
 		step(j, MAKE_CONTAINER); /* it may have been there, but is not another's */
 	} else if (j->step == MAKE_CONTAINER && status == 201 && id_valid(text_at(answer, "Id"))) {
@@ -193,8 +223,6 @@ static void
 remove_step(struct job *j, int status, json_t *answer)
 {
 	int gone = status == 204 || status == 404, found = 0;
-	json_t *item, *list = j->step == FIND_VOLUME ? json_object_get(answer, "Volumes") : answer;
-	size_t i;
 
 	if (status == 409 &&
 	    time_boot_us() < j->until) { /* in progress, or in use for a moment yet */
@@ -203,15 +231,7 @@ remove_step(struct job *j, int status, json_t *answer)
 	}
 	if (j->step == FIND_VOLUME || j->step == FIND_CONTAINER) {
 		gone = status == 200;
-		json_array_foreach (list, i, item) {
-			const char *name =
-			    j->step == FIND_VOLUME ? text_at(item, "Name") : name_of(item);
-			if (!ours(item, name) || strcmp(name, j->name) != 0)
-				continue;
-			found = 1;
-			if (j->step == FIND_CONTAINER && id_valid(text_at(item, "Id")))
-				strlcpy(j->container, text_at(item, "Id"), sizeof(j->container));
-		}
+		found = listed(j, answer);
 	}
 	if (!gone)
 		job_end(j, status, answer);
@@ -255,7 +275,7 @@ container_create(uint64_t id, const struct m_d_create *m)
 	j->create = *m;
 	j->keep_volume = m->keep_volume;
 	j->owned = owned_new("", m->sandbox, m->generation);
-	step(j, m->network ? FIND_NETWORK : MAKE_VOLUME);
+	step(j, m->network ? FIND_NETWORK : m->keep_volume ? KEEP_VOLUME : MAKE_VOLUME);
 }
 
 void

@@ -70,9 +70,11 @@ known(const char container[72])
 static int
 refused(uint64_t id)
 {
-	if (proxy.up && uhttp_calls() < REQUESTS_MAX)
+	int usable = proxy.up && !proxy.unsure;
+
+	if (usable && uhttp_calls() < REQUESTS_MAX)
 		return 0;
-	reply_failed(id, proxy.up ? FAIL_LIMIT : FAIL_UNREACHABLE, NULL);
+	reply_failed(id, usable ? FAIL_LIMIT : FAIL_UNREACHABLE, NULL);
 	return 1;
 }
 
@@ -183,7 +185,7 @@ on_D_PING(struct chan *c, const struct m_d_none *p, struct msg *m)
 	(void)c, (void)p;
 	if (ping_id != 0 || m->id == 0)
 		fatalx("managerd: a second ping");
-	if (refused(m->id))
+	if (!proxy.unsure && refused(m->id))
 		return;
 	ping_id = m->id;
 	engine_call(&ping, "/_ping");

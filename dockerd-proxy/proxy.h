@@ -29,6 +29,7 @@ extern struct proxy {
 	char instance[40];     /* "" until managerd has told it */
 	unsigned int uid, gid; /* SANDBOX_USER */
 	int up;                /* the engine answers, and its containers of ours are known */
+	int unsure;            /* up, but it may have become another one */
 	int minor;             /* of the API version spoken: 1.minor */
 	int64_t nano_cpus;     /* all that the engine's host has */
 	char arch[32];         /* of its images */

@@ -10,6 +10,7 @@
 #include "proto/managerd_dockerd.h"
 
 struct job;
+struct renewal;
 struct session;
 
 enum box_state { BOX_CREATING, BOX_RUNNING, BOX_STOPPED, BOX_ROLLING_BACK, BOX_DESTROYING };
@@ -32,6 +33,7 @@ struct box {
 	char boot[40];       /* of which boot */
 	uint64_t source;     /* snapshot, or 0 */
 	struct idem idem;
+	int renewing; /* its container is being replaced (renew.h) */
 
 	/* only in memory */
 	TAILQ_ENTRY(box) order; /* oldest first, when listed */
@@ -40,9 +42,11 @@ struct box {
 	struct session *session;
 	int starting; /* session.c is getting it a session */
 	int inspecting;
-	int failures;     /* sessions lost in a row, none of them up for long */
-	int64_t retry_us; /* CLOCK_BOOTTIME: not attached again in the background before */
-	int disk_low;     /* below the floor */
+	struct renewal *renewal; /* under way */
+	int renewed;             /* by this run of the program */
+	int failures;            /* sessions lost in a row, none of them up for long */
+	int64_t retry_us;        /* CLOCK_BOOTTIME: not attached again in the background before */
+	int disk_low;            /* below the floor */
 	int64_t disk_free;
 	uint64_t snapped;        /* job that S_SNAPPED has ended; its S_JOB_END may follow */
 	struct job_list waiting; /* for the session */

@@ -10,6 +10,7 @@
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/engine.h"
+#include "managerd/instance.h"
 #include "managerd/manager.h"
 #include "managerd/reconcile.h"
 
@@ -42,6 +43,7 @@ static uint64_t last_id;
 static struct event *ticker, *probe_timer;
 static int connected, hung, was_up, hard_quota; /* not there until dockerd-proxy says so */
 static int was_down;
+static int other; /* it is there, but not the one that holds the sandboxes */
 static int64_t started_us;
 static char why[D_TEXT_MAX + 1] = "the Docker engine is unreachable";
 static uint64_t ping_id; /* in flight; 0: none */
@@ -53,13 +55,15 @@ static void ping_send(void);
 int
 engine_up(void)
 {
-	return connected && !hung;
+	return connected && !hung && !other;
 }
 
 const char *
 engine_why(void)
 {
-	return why;
+	return other ? "the engine at DOCKER_HOST is not the one that holds this server's "
+		       "sandboxes; start with --adopt to go on with it"
+		     : why;
 }
 
 int
@@ -150,6 +154,14 @@ engine_destroy(const struct m_d_destroy *m, engine_done done, void *arg)
 }
 
 void
+engine_take_away(const struct m_d_destroy *m, engine_done done, void *arg)
+{
+	struct call *call = call_new(MSG_D_DESTROY, done, arg);
+
+	send_D_DESTROY(mgr.docker, call->id, m, NULL, 0, -1);
+}
+
+void
 engine_list(void (*item)(const struct m_d_item *), engine_done done, void *arg)
 {
 	struct m_d_none none = {0};
@@ -185,7 +197,7 @@ engine_creating(uint64_t sandbox, uint32_t generation)
 static void
 calls_fail(void)
 {
-	struct answer a = {.failed = 1, .why = FAIL_UNREACHABLE, .text = why, .fd = -1};
+	struct answer a = {.failed = 1, .why = FAIL_UNREACHABLE, .text = engine_why(), .fd = -1};
 	struct call *call;
 	engine_done done;
 
@@ -230,7 +242,7 @@ state_check(void)
 	if (up && was_down)
 		log_info("the Docker engine is there again");
 	if (!up)
-		log_warnx("%s", why);
+		log_warnx("%s", engine_why());
 	was_down = !up;
 	wreck_engine(up);
 	if (up)
@@ -387,11 +399,17 @@ item_answer(struct msg *m)
 static void
 on_engine(const struct m_d_engine *engine, struct msg *m)
 {
+	if (memchr(engine->id, '\0', sizeof(engine->id)) == NULL)
+		fatalx("dockerd-proxy sent an endless engine id");
 	connected = engine->up != 0;
+	other = connected && instance_engine(engine->id) == -1;
 	hard_quota = engine->hard_quota != 0;
-	if (!connected) {
+	if (!connected)
 		strlcpy(why, m->tail_len > 0 ? m->tail : "the Docker engine is unreachable",
 		    sizeof(why));
+	else if (other && !was_up)
+		log_warnx("%s", engine_why());
+	if (!connected || other) {
 		state_check();
 		manager_ready();
 		return;

@@ -62,6 +62,8 @@ void wreck_engine(int up);
 void wreck_tick(void);
 int engine_creating(uint64_t sandbox, uint32_t generation);
 void engine_destroy(const struct m_d_destroy *, engine_done, void *arg);
+/* As engine_destroy(), but a call like the others: tried once, and it can be dropped. */
+void engine_take_away(const struct m_d_destroy *, engine_done, void *arg);
 
 /* answer.c, for engine.c */
 int answer_fits(uint32_t call, uint32_t type);

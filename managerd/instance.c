@@ -22,6 +22,8 @@
 #define INSTANCE_FILE "instance.json"
 
 static char machine[65];
+static struct instance own;
+static int adopts; /* the first engine that is met, whichever it is */
 
 /* The first line of a small file; "" when there is none. */
 static void
@@ -54,8 +56,8 @@ instance_warm(void)
 char *
 instance_encode(const struct instance *in)
 {
-	json_t *root = json_pack("{s:i, s:s, s:s, s:I}", "version", 1, "uuid", in->uuid, "machine",
-	    in->machine, "inode", (json_int_t)in->inode);
+	json_t *root = json_pack("{s:i, s:s, s:s, s:I, s:s}", "version", 1, "uuid", in->uuid,
+	    "machine", in->machine, "inode", (json_int_t)in->inode, "engine", in->engine);
 	char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(1));
 
 	if (text == NULL)
@@ -80,18 +82,20 @@ uuid_check(const char *s)
 int
 instance_decode(const char *text, size_t len, struct instance *in)
 {
-	const char *uuid, *host;
+	const char *uuid, *host, *engine = "";
 	json_int_t inode;
 	json_t *root;
 	int version, rc = -1;
 
 	if ((root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL)) == NULL)
 		return -1;
-	if (json_unpack(root, "{s:i, s:s, s:s, s:I !}", "version", &version, "uuid", &uuid,
-		"machine", &host, "inode", &inode) == 0 &&
-	    version == 1 && uuid_check(uuid) == 0 && strlen(host) == 64) {
+	if (json_unpack(root, "{s:i, s:s, s:s, s:I, s?s !}", "version", &version, "uuid", &uuid,
+		"machine", &host, "inode", &inode, "engine", &engine) == 0 &&
+	    version == 1 && uuid_check(uuid) == 0 && strlen(host) == 64 &&
+	    strlen(engine) < sizeof(in->engine)) {
 		strlcpy(in->uuid, uuid, sizeof(in->uuid));
 		strlcpy(in->machine, host, sizeof(in->machine));
+		strlcpy(in->engine, engine, sizeof(in->engine));
 		in->inode = inode;
 		rc = 0;
 	}
@@ -99,17 +103,46 @@ instance_decode(const char *text, size_t len, struct instance *in)
 	return rc;
 }
 
+/* -1 with errno. */
+static int
+instance_save(const struct instance *in)
+{
+	char *text = instance_encode(in);
+	int rc = store_write(STORE_TOP, INSTANCE_FILE, text, strlen(text)), saved = errno;
+
+	free(text);
+	errno = saved;
+	return rc;
+}
+
 static void
 instance_write(struct instance *in)
 {
-	char *text;
-
 	strlcpy(in->machine, machine, sizeof(in->machine));
 	in->inode = store_inode();
-	text = instance_encode(in);
-	if (store_write(STORE_TOP, INSTANCE_FILE, text, strlen(text)) == -1)
+	if (instance_save(in) == -1)
 		fatal_config("the data directory cannot be written: %s", strerror(errno));
-	free(text);
+}
+
+int
+instance_engine(const char *id)
+{
+	int other = own.engine[0] != '\0' && strcmp(own.engine, id) != 0;
+
+	if (other && load_count() == 0)
+		log_info("another Docker engine than before; there were no sandboxes on it");
+	else if (other && adopts)
+		log_warnx("another Docker engine than before, and --adopt: the sandboxes that it "
+			  "does not hold are lost");
+	else if (other)
+		return -1;
+	adopts = 0;
+	if (strcmp(own.engine, id) == 0)
+		return 0;
+	strlcpy(own.engine, id, sizeof(own.engine));
+	if (instance_save(&own) == -1)
+		log_warn("%s", INSTANCE_FILE); /* the next start asks again */
+	return 0;
 }
 
 static void
@@ -156,8 +189,11 @@ instance_open(int rule)
 	} else {
 		renewed = known || load_count() > 0;
 		uuid_make(in.uuid, sizeof(in.uuid));
+		in.engine[0] = '\0';
 		instance_write(&in);
 	}
+	adopts = rule == INSTANCE_ADOPT;
+	own = in;
 	strlcpy(mgr.uuid, in.uuid, sizeof(mgr.uuid));
 	return renewed;
 }

@@ -8,6 +8,7 @@ struct instance {
 	char uuid[40];
 	char machine[65]; /* hex SHA-256 of the machine's id */
 	uint64_t inode;   /* of the data directory */
+	char engine[136]; /* which one holds its sandboxes; "": none was met yet */
 };
 
 /* malloc'ed JSON. */
@@ -23,5 +24,11 @@ void instance_warm(void);
  * another's.
  */
 int instance_open(int rule);
+/*
+ * An engine is there and says which one it is. 0: the one that holds the sandboxes, which the first
+ * one that is met becomes, and any while there are no records, and another one when the operator
+ * said --adopt. -1: it is not.
+ */
+int instance_engine(const char *id);
 
 #endif

@@ -52,12 +52,11 @@ item_order(const void *a, const void *b)
 	return (int)x->kind - (int)y->kind;
 }
 
-/* The container of a generation, or NULL. */
+/* Container or volume of a generation, or NULL. */
 static const struct m_d_item *
-item_find(uint64_t sandbox, uint32_t generation)
+item_find(const struct box *box, enum d_item_kind kind)
 {
-	struct m_d_item key = {
-	    .sandbox = sandbox, .generation = generation, .kind = ITEM_CONTAINER};
+	struct m_d_item key = {.sandbox = box->id, .generation = box->generation, .kind = kind};
 
 	return nitems == 0 ? NULL : bsearch(&key, items, nitems, sizeof(*items), item_order);
 }
@@ -101,15 +100,17 @@ box_compare(struct box *box, void *arg)
 	(void)arg;
 	if ((box->state != BOX_RUNNING && box->state != BOX_STOPPED) || box->starting)
 		return;
-	item = item_find(box->id, box->generation);
-	if (done) /* the list may be older than what happened here: ask again */
+	item = item_find(box, ITEM_CONTAINER);
+	if (item != NULL && (!done || box->container[0] == '\0'))
+		strlcpy(box->container, item->container, sizeof(box->container));
+	if (item == NULL && box->renewing && item_find(box, ITEM_VOLUME) != NULL)
+		box->state = BOX_STOPPED; /* its next use makes the container */
+	else if (done) /* the list may be older than what happened here: ask again */
 		start_check_if(box, item == NULL ? STATE_GONE : item->state);
 	else if (item == NULL)
 		start_found(box, STATE_GONE);
-	else {
-		strlcpy(box->container, item->container, sizeof(box->container));
+	else
 		box->state = item->state == STATE_RUNNING ? BOX_RUNNING : BOX_STOPPED;
-	}
 }
 
 static void

@@ -136,14 +136,15 @@ text_of(json_t *root)
 char *
 record_box_encode(const struct box *box)
 {
-	return text_of(json_pack(
-	    "{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o}", "version",
-	    RECORD_VERSION, "id", id_encode("sb_", box->id), "state", box_state_name(box->state),
-	    "generation", (json_int_t)box->generation, "top_generation", (json_int_t)box->top,
-	    "container", box->container, "created_us", (json_int_t)box->created_us, "expires_us",
-	    (json_int_t)box->expires_us, "deadline_us", (json_int_t)box->deadline_us, "boot",
-	    box->boot, "source_snapshot", id_encode("snap_", box->source), "idempotency",
-	    idem_encode(&box->idem), "spec", spec_encode(&box->spec)));
+	return text_of(
+	    json_pack("{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o*}",
+		"version", RECORD_VERSION, "id", id_encode("sb_", box->id), "state",
+		box_state_name(box->state), "generation", (json_int_t)box->generation,
+		"top_generation", (json_int_t)box->top, "container", box->container, "created_us",
+		(json_int_t)box->created_us, "expires_us", (json_int_t)box->expires_us,
+		"deadline_us", (json_int_t)box->deadline_us, "boot", box->boot, "source_snapshot",
+		id_encode("snap_", box->source), "idempotency", idem_encode(&box->idem), "spec",
+		spec_encode(&box->spec), "renewing", box->renewing ? json_true() : NULL));
 }
 
 char *
@@ -193,11 +194,12 @@ box_decode(json_t *root, struct box *box)
 	uint64_t got;
 	int version;
 
-	if (json_unpack(root, "{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o !}",
+	if (json_unpack(root,
+		"{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s?b !}",
 		"version", &version, "id", &id, "state", &state, "generation", &generation,
 		"top_generation", &top, "container", &container, "created_us", &created,
 		"expires_us", &expires, "deadline_us", &deadline, "boot", &boot, "source_snapshot",
-		&source, "idempotency", &idem, "spec", &spec) != 0)
+		&source, "idempotency", &idem, "spec", &spec, "renewing", &box->renewing) != 0)
 		return -1;
 	if (version != RECORD_VERSION || id_decode(id, "sb_", &got) == -1 || got != box->id)
 		return -1;

@@ -80,12 +80,14 @@ on_ready(struct bring *b)
 	box->generation = b->generation;
 	strlcpy(box->container, b->container, sizeof(box->container));
 	box->source = r->snapshot;
+	box->renewing = 0;
 	if (box_save(box) == -1) {
 		int full = errno == ENOSPC || errno == EDQUOT;
 
 		box->generation = old.generation;
 		strlcpy(box->container, old.container, sizeof(box->container));
 		box->source = old.source;
+		box->renewing = old.renewing;
 		bring_drop(b, END_BACKEND);
 		on_failed(b, full ? 507 : 502,
 		    "the server's data directory cannot be written; nothing was changed");
@@ -122,6 +124,10 @@ rollback_request(struct request *rq, struct msg *m)
 	if (box->disk_low) {
 		request_reply(
 		    rq, 507, "the disk that holds the sandbox's workspace is almost full");
+		return;
+	}
+	if (box->renewal != NULL) {
+		request_reply(rq, 409, "the sandbox is getting a new container");
 		return;
 	}
 	if (box->snapshot != NULL) {

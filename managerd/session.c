@@ -237,7 +237,7 @@ session_breach(struct session *s, const char *what)
 }
 
 static void
-on_up(struct session *s, const struct m_s_up *m)
+on_up(struct session *s)
 {
 	if (!s->guest_sent || s->up) {
 		session_breach(s, "S_UP out of order");
@@ -246,8 +246,20 @@ on_up(struct session *s, const struct m_s_up *m)
 	s->up = 1;
 	s->up_us = time_boot_us();
 	s->deadline_us = 0;
-	s->guest_version = m->guest_version;
 	s->owner->up(s->arg);
+}
+
+static void
+on_down(struct session *s, struct msg *m)
+{
+	const struct m_s_down *down = m->payload;
+
+	if (down->why > DOWN_VERSION || (down->why == DOWN_VERSION && s->up)) {
+		session_breach(s, "a strange S_DOWN");
+		return;
+	}
+	s->outdated = down->why == DOWN_VERSION;
+	session_lost(s, m->tail_len > 0 ? m->tail : "the sandbox does not answer");
 }
 
 static void
@@ -272,10 +284,10 @@ session_message(struct chan *c, struct msg *m)
 		return;
 	switch (m->type) {
 	case MSG_S_UP:
-		on_up(s, m->payload);
+		on_up(s);
 		break;
 	case MSG_S_DOWN:
-		session_lost(s, m->tail_len > 0 ? m->tail : "the sandbox does not answer");
+		on_down(s, m);
 		break;
 	case MSG_S_SNAPPED:
 		if (job_snapped(s->box, m->id, m->payload) == -1)

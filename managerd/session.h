@@ -33,7 +33,7 @@ struct session {
 	int guest_sent;
 	int up;
 	int restoring;
-	uint32_t guest_version;
+	int outdated;        /* not up: the guest speaks another version */
 	int64_t up_us;       /* CLOCK_BOOTTIME */
 	int64_t deadline_us; /* for being up, or for being reaped; 0: none */
 };

@@ -8,6 +8,7 @@
 #include "managerd/engine.h"
 #include "managerd/jobs.h"
 #include "managerd/reconcile.h"
+#include "managerd/renew.h"
 #include "managerd/session.h"
 #include "managerd/start.h"
 
@@ -66,8 +67,31 @@ on_up(void *arg)
 	start_over(box);
 	if (box->state == BOX_STOPPED)
 		box->state = BOX_RUNNING;
+	if (box->renewing) {
+		box->renewing = 0;
+		box_save(box); /* if not: it is only more than it needs to be */
+	}
 	jobs_flush(box);
 	start_background();
+}
+
+void
+start_not_renewed(struct box *box, const char *text)
+{
+	log_warnx("%s", text);
+	box->state = BOX_STOPPED; /* the next use tries again */
+	start_failed(box, 502, text);
+}
+
+/* Its init is of another version of the server. */
+static void
+start_outdated(struct box *box)
+{
+	if (box->renewed)
+		start_not_renewed(
+		    box, "the sandbox's new container is not of this version of the server");
+	else
+		renew_start(box);
 }
 
 static void
@@ -87,6 +111,10 @@ on_lost(void *arg, const char *text)
 	box->failures++;
 	box->session = NULL;
 	jobs_fail_running(box, 502);
+	if (s->outdated && box->state != BOX_ROLLING_BACK) {
+		start_outdated(box);
+		return;
+	}
 	if (!was_up)
 		start_failed(box, 502, text);
 	start_check(box);
@@ -99,8 +127,19 @@ start_go(struct box *box)
 {
 	if (session_lingers(box->id, box->generation))
 		return; /* start_reaped() comes */
+	if (box->container[0] == '\0') {
+		renew_start(box); /* it was interrupted, or failed */
+		return;
+	}
 	box->session = session_new(box, box->generation, &owner, box);
 	engine_attach(box->container, on_attached, box);
+}
+
+void
+start_renewed(struct box *box)
+{
+	box->renewed = 1;
+	start_go(box);
 }
 
 static void
@@ -123,7 +162,7 @@ start_box(struct box *box)
 void
 start_reaped(struct box *box)
 {
-	if (box->starting && box->session == NULL)
+	if (box->starting && box->session == NULL && box->renewal == NULL)
 		start_go(box);
 }
 
@@ -150,6 +189,7 @@ start_end(struct box *box, uint32_t reason)
 	struct session *s = box->session;
 
 	engine_drop(box);
+	renew_drop(box);
 	box->inspecting = 0;
 	start_over(box);
 	box->session = NULL;
@@ -191,6 +231,10 @@ start_check(struct box *box)
 		return;
 	if (!engine_up())
 		return; /* everything is looked at when it is back */
+	if (box->container[0] == '\0') {
+		box->state = BOX_STOPPED; /* a renewal has failed */
+		return;
+	}
 	box->inspecting = 1;
 	engine_inspect(box->container, on_inspected, box);
 }
@@ -208,7 +252,12 @@ start_found(struct box *box, uint32_t state)
 {
 	switch (state) {
 	case STATE_GONE:
-		box_destroy(box, END_BACKEND, NULL);
+		if (!box->renewing) {
+			box_destroy(box, END_BACKEND, NULL);
+			break;
+		}
+		box->container[0] = '\0';
+		start_not_renewed(box, "the sandbox's new container is gone");
 		break;
 	case STATE_RUNNING:
 		box->state = BOX_RUNNING;

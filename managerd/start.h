@@ -21,6 +21,9 @@ void start_adopt(struct box *, struct session *);
 void start_check(struct box *);
 /* The same, if this state, which may be old news, is not what is known here. */
 void start_check_if(struct box *, uint32_t state);
+/* renew.c: the new container can be attached to; or there is none. text is fit for clients. */
+void start_renewed(struct box *);
+void start_not_renewed(struct box *, const char *text);
 /* The engine's word on the container: enum container_state. */
 void start_found(struct box *, uint32_t state);
 

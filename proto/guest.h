@@ -68,6 +68,7 @@ enum guest_type {
 };
 
 /* Integers little-endian, structs packed by hand to multiples of 8. */
+/* HELLO and HELLO_ACK are the same in all versions. */
 struct g_hello {
 	uint64_t nonce;
 	uint32_t version;

@@ -89,6 +89,7 @@ struct m_d_engine {
 	uint8_t pad[6];
 	char version[32];
 	char api[8];
+	char id[136]; /* which engine it is: stays the same for as long as it holds the same things */
 }; /* tail: why it is down */
 
 enum d_failure {

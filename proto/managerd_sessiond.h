@@ -33,6 +33,16 @@ struct m_s_up {
 	uint32_t pad;
 };
 
+enum session_down {
+	DOWN_LOST,    /* the stream ended, or what came out of it was no guest's */
+	DOWN_VERSION, /* the guest speaks another version than ours: the server was upgraded */
+};
+
+struct m_s_down {
+	uint32_t why;           /* enum session_down */
+	uint32_t guest_version; /* DOWN_VERSION */
+};
+
 enum session_end {
 	END_DELETED,     /* jobs end with 409 "sandbox sb_… was deleted" */
 	END_EXPIRED,     /* 409 "… expired" */
@@ -81,7 +91,7 @@ struct m_s_disk {
 	X(MANAGERD, S_KILL_ALL, struct m_s_none, 0, FD_NONE)                                                           \
 	X(MANAGERD, S_END, struct m_s_end, 0, FD_NONE)                                                                 \
 	X(SESSIOND, S_UP, struct m_s_up, 0, FD_NONE)                                                                   \
-	X(SESSIOND, S_DOWN, struct m_s_none, TEXT_MAX, FD_NONE)                                                        \
+	X(SESSIOND, S_DOWN, struct m_s_down, TEXT_MAX, FD_NONE)                                                        \
 	X(SESSIOND, S_SNAPPED, struct m_s_snapped, 0, FD_NONE)                                                         \
 	X(SESSIOND, S_DISK, struct m_s_disk, 0, FD_NONE)                                                               \
 	X(SESSIOND, S_JOB_END, struct m_job_end, TEXT_MAX, FD_NONE)

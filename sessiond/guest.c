@@ -70,8 +70,10 @@ guest_handshake(struct session *s, size_t *used)
 	if (!guest_sync(g->in, g->in_len, g->nonce, &ack, used))
 		return NULL;
 	event_del(&g->ev_deadline);
-	if (ack.version != GUEST_VERSION)
+	if (ack.version != GUEST_VERSION) {
+		s->down = (struct m_s_down){.why = DOWN_VERSION, .guest_version = ack.version};
 		return "guest version";
+	}
 	session_up(s, ack.version);
 	return NULL;
 }

@@ -52,7 +52,7 @@ session_down(struct session *s, const char *why)
 	log_warnx("%s: session ends: %s", s->name, why);
 	s->state = SESSION_DOWN;
 	guest_close(s);
-	send_S_DOWN(s->manager, 0, &(struct m_s_none){0}, why, strlen(why), -1);
+	send_S_DOWN(s->manager, 0, &s->down, why, strlen(why), -1);
 	snprintf(text, sizeof(text), "the engine lost %s", s->name);
 	session_lose_jobs(s, 502, text);
 }

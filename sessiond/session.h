@@ -32,6 +32,7 @@ struct session {
 	char *env;     /* the sandbox's own, "NAME=value\0…" */
 	uint32_t env_len;
 	uint32_t env_total;
+	struct m_s_down down; /* what managerd is told when it goes down */
 
 	struct guest guest;
 	struct job *channels[GUEST_CHANNELS + 1]; /* [0] is never used */

@@ -84,11 +84,12 @@ class FakeEngine:
         self.version = {"Version": version, "ApiVersion": api, "MinAPIVersion": min_api, "Arch": "amd64", "Os": "linux"}
         self.version["Components"] = [{"Name": c, "Version": version} for c in components]
         self.info = {"MemoryLimit": True, "PidsLimit": True, "CpuCfsQuota": True, "NCPU": ncpu, "Runtimes": {"runc": {}, "runsc": {}}}
-        self.info |= info or {}
+        self.info |= {"ID": "7BQY:R24N"} | (info or {})
         self.requests, self.rules, self.hung = [], [], False
         self.images, self.containers, self.volumes, self.networks = {}, {}, {}, {}
         self.streams, self.connections, self.event_waiters = [], [], []
         self.lock = threading.RLock()
+        self.networks["none"] = {"Name": "none", "Id": secrets.token_hex(32)}
         self.add_image("python:3.12-slim")
         self.listener = None
 

@@ -41,7 +41,7 @@ CLOSED_SET = [
     r"POST V/volumes/create",
     rf"GET V/volumes\?{LABELLED}",
     rf"DELETE V/volumes/{NAME}",
-    r"GET V/networks/agent-sandbox-net",
+    r"GET V/networks/(agent-sandbox-net|none)",
     r"POST V/networks/create",
     rf"GET V/events\?since=\d+\.\d{{9}}&{LABELLED}",
 ]
@@ -735,6 +735,62 @@ def test_create_that_fails_keeps_a_volume_that_was_there(proxy, engine):
     proxy.container(image=image, keep_volume=1)
 
 
+def test_new_container_for_a_kept_volume_takes_nothing_of_the_image_into_it(proxy, engine):
+    c = proxy.container()
+    assert proxy.ask("D_DESTROY", {"sandbox": 7, "generation": 1, "container": c, "keep_volume": 1}).name == "D_DONE"
+    proxy.container(keep_volume=1)
+    first, second = (r.json()["HostConfig"]["Mounts"][0] for r in engine.find("containers/create.*sb_"))
+    assert second == first | {"VolumeOptions": {"NoCopy": True}}
+
+
+@pytest.mark.parametrize("network", [0, 1])
+def test_volume_that_is_to_be_kept_but_is_not_there_is_not_made_up(engine, network):
+    with Proxy(engine, config={"ALLOW_NETWORK": "true"}) as p:
+        p.failed(p.create(keep_volume=1, network=network), "FAIL_GONE")
+        assert engine.volumes == {} and engine.containers == {}
+        p.container(network=network)
+
+
+def test_engine_says_which_one_it_is(engine):
+    def identity(up=1):
+        with Proxy(engine, up=False) as p:
+            return p.m.recv_until("D_ENGINE").fields["id"]
+
+    one = identity()
+    assert one == engine.info["ID"] + "/" + engine.networks["none"]["Id"] == identity()
+    engine.networks["none"]["Id"] = "ab" * 32
+    assert identity() != one, "other data below the same host's engine"
+    del engine.networks["none"]
+    engine.info["ID"] = 'a \x1b"\xe4' + "x" * 300
+    got = identity()
+    assert got.startswith('a__"__xxx') and len(got) < 136
+
+
+def test_engine_that_is_replaced_behind_its_socket_is_noticed_before_it_is_asked_anything(proxy, engine):
+    c = proxy.container()
+    engine.rule("networks/none", delay=0.5, times=1, json=engine.networks["none"] | {"Id": "cd" * 32})
+    engine.networks["none"] = engine.networks["none"] | {"Id": "cd" * 32}
+    engine.containers.clear()
+    for waiter in engine.event_waiters:
+        waiter.shutdown(socket.SHUT_RDWR)  # as a restart of the engine does
+    time.sleep(0.2)
+    proxy.failed(proxy.ask("D_INSPECT", {"container": c}), "FAIL_UNREACHABLE")
+    assert not engine.find(f"GET .*/containers/{c}/json")
+    m = proxy.m.recv_until("D_ENGINE", 6)
+    assert m.fields["up"] == 0 and "another" in m.tail.decode()
+    m = proxy.m.recv_until("D_ENGINE", 6)
+    assert m.fields["up"] == 1 and m.fields["id"].endswith("/" + "cd" * 32)
+
+
+def test_engine_that_was_restarted_is_listed_again(proxy, engine):
+    c = proxy.container()
+    for waiter in engine.event_waiters:
+        waiter.shutdown(socket.SHUT_RDWR)
+    assert proxy.m.recv_until("D_ENGINE", 6).fields["up"] == 1
+    assert proxy.ask("D_INSPECT", {"container": c}).name == "D_STATE"
+    assert wait_until(lambda: len(engine.find("GET .*/events")) == 2), "its events are followed again"
+
+
 def test_prepared_image_that_was_removed_is_an_unavailable_image(proxy, engine):
     image = proxy.prepare()
     del engine.images[image]
@@ -790,7 +846,7 @@ def test_inspect_tells_oom_and_a_foreign_workspace(proxy, engine):
 def test_network_is_made_once_and_closed_between_sandboxes(proxy, engine):
     image = proxy.prepare()
     proxy.container(image=image)
-    assert not engine.find("networks")
+    assert not engine.find("networks/(agent|create)")
     proxy.container(sandbox=8, image=image, network=1)
     proxy.container(sandbox=9, image=image, network=1)
     (made,) = engine.find("networks/create")
@@ -813,7 +869,7 @@ def test_network_on_which_sandboxes_reach_each_other_is_not_used(proxy, engine, 
 def test_network_that_is_not_allowed_is_forbidden(engine):
     with Proxy(engine, config={"ALLOW_NETWORK": "false"}) as p:
         p.failed(p.create(network=1), "FAIL_FORBIDDEN", "network")
-        assert not engine.find("networks|name=agent-sandbox-sb")
+        assert not engine.find("networks/agent|name=agent-sandbox-sb")
 
 
 def test_under_gvisor_a_ulimit_carries_the_process_limit(engine):

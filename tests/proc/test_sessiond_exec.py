@@ -351,12 +351,14 @@ def test_guest_of_another_version_and_guest_that_does_not_answer():
         s.guest.read_hello()
         hello = layout.unpack("g_hello", s.guest.hello)
         s.guest.send(layout.G_HELLO_ACK, 0, layout.pack("g_hello", hello | {"version": 99}))
-        assert s.down() == "guest version"
+        m = s.manager.recv_until("S_DOWN")
+        assert m.fields == {"why": layout.DOWN_VERSION, "guest_version": 99} and m.tail == b"guest version"
     with Session(up=False) as s:
         s.attach()
         s.guest.read_hello()
         s.guest.send(layout.G_HELLO_ACK, 0, layout.pack("g_hello", {"nonce": 1, "version": layout.GUEST_VERSION}))
-        assert s.manager.recv(12).name == "S_DOWN"
+        m = s.manager.recv(12)
+        assert m.name == "S_DOWN" and m.fields["why"] == layout.DOWN_LOST
 
 
 def test_everything_before_the_answer_is_discarded():
