@@ -8,6 +8,8 @@
 #include "apid/managerd.h"
 #include "apid/route.h"
 
+/* The answer begins with the first bytes: what goes wrong before them is still an answer of its
+ * own. */
 static void
 on_download(struct xfer *x, uint8_t type, const uint8_t *p, size_t n)
 {
@@ -15,14 +17,17 @@ on_download(struct xfer *x, uint8_t type, const uint8_t *p, size_t n)
 	struct req *r = x->r;
 	struct r_done done;
 
-	if (type == RECORD_STARTED && !r->started) {
-		req_stream_start(r, 200, "application/x-tar", -1);
-		if (r->head.method == METHOD_HEAD)
-			req_stream_end(r);
+	if (type == RECORD_STARTED && !f->has_meta) {
+		f->has_meta = 1;
 		return;
 	}
-	if (type == RECORD_DATA && r->started) {
-		file_forward(f, p, n);
+	if (type == RECORD_DATA && f->has_meta) {
+		if (!r->started)
+			req_stream_start(r, 200, "application/x-tar", -1);
+		if (r->head.method == METHOD_HEAD)
+			req_stream_end(r);
+		else
+			file_forward(f, p, n);
 		return;
 	}
 	if (type == RECORD_DONE && r->started && n == sizeof(done)) {

@@ -190,7 +190,10 @@ file_get(struct req *r)
 
 	if (f == NULL)
 		return;
-	if (range_parse(r->head.field[FIELD_RANGE], &range) == 0) {
+	/* We give out no validators, so that the one of If-Range cannot be ours: all of the file.
+	 */
+	if (r->head.field[FIELD_IF_RANGE].p == NULL &&
+	    range_parse(r->head.field[FIELD_RANGE], &range) == 0) {
 		f->m.job.range = (uint8_t)range.kind;
 		f->m.job.first = range.first;
 		f->m.job.last = range.last;

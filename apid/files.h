@@ -13,7 +13,7 @@ struct file {
 	struct evbuffer *out;
 	struct r_meta meta;
 	int64_t bytes; /* moved so far */
-	uint8_t has_meta;
+	uint8_t has_meta; /* of an archive: it was begun */
 	uint8_t entries; /* of a list: there was one */
 };
 

@@ -6,7 +6,8 @@
 
 static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
 static const char *const field_names[FIELDS] = {"host", "authorization", "x-api-key",
-    "content-type", "origin", "sec-fetch-site", "x-request-id", "idempotency-key", "range"};
+    "content-type", "origin", "sec-fetch-site", "x-request-id", "idempotency-key", "range",
+    "if-range"};
 
 struct counts {
 	unsigned fields, length, coding;

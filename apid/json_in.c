@@ -42,6 +42,34 @@ too_deep(const char *p, size_t n)
 	return 0;
 }
 
+static int
+not_json(const char *p, size_t n, const json_error_t *error, struct refusal *why)
+{
+	size_t i = 0;
+
+	while (i < n && strchr(" \t\r\n", p[i]) != NULL && p[i] != '\0')
+		i++;
+	if (i == n)
+		return refuse(why, 422, "the body is empty: a JSON object is needed");
+	if (n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0)
+		return refuse(
+		    why, 422, "the body begins with a byte order mark, which JSON has not");
+	return refuse(why, 422, "the body is not JSON in UTF-8 (line %d, column %d)", error->line,
+	    error->column);
+}
+
+/* The parser says only behind which name it found out. */
+static int
+given_twice(const json_error_t *error, struct refusal *why)
+{
+	const char *name = strchr(error->text, '"'), *end;
+
+	if (name == NULL || (end = strrchr(name, '"')) == name)
+		return refuse(why, 422, "a field of the body is given twice");
+	return refuse(why, 422, "%.*s: is given twice",
+	    (int)(end - name - 1 < 64 ? end - name - 1 : 64), name + 1);
+}
+
 int
 json_parse(const char *p, size_t n, json_t **out, struct refusal *why)
 {
@@ -52,18 +80,19 @@ json_parse(const char *p, size_t n, json_t **out, struct refusal *why)
 		return refuse(why, 413, "the JSON body is larger than 1 MiB");
 	if (too_deep(p, n))
 		return refuse(why, 422, "the JSON body is nested too deeply");
-	*out = json_loadb(p, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+	*out = json_loadb(p, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
 	if (*out == NULL) {
 		switch (json_error_code(&error)) {
 		case json_error_numeric_overflow:
-			return refuse(why, 400, "a number in the body is out of range");
+			return refuse(why, 400,
+			    "a number in the body is out of range (line %d, column %d)", error.line,
+			    error.column);
 		case json_error_null_byte_in_key:
 			return refuse(why, 400, "a name in the body contains a NUL byte");
 		case json_error_duplicate_key:
-			return refuse(why, 422, "a field of the body is given twice");
+			return given_twice(&error, why);
 		default:
-			return refuse(why, 422, "the body is not JSON (line %d, column %d)",
-			    error.line, error.column);
+			return not_json(p, n, &error, why);
 		}
 	}
 	if (json_is_object(*out))

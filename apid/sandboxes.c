@@ -175,7 +175,7 @@ read_label(struct req *r, struct list *l)
 	default:
 		break;
 	}
-	req_error(r, 400, "label: must be name=value");
+	req_error(r, 400, "label: must be name=value, and given once");
 	return -1;
 }
 

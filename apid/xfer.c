@@ -15,12 +15,14 @@ fail(struct xfer *x, int status, uint32_t retry_after, const char *text, size_t 
 	struct req *r = x->r;
 
 	r->authed = 1;
-	if (!r->started)
+	if (!r->started) {
 		req_error_text(r, status, retry_after, text, n);
-	else if (x->ops->broken != NULL)
+	} else if (x->ops->broken != NULL) {
 		x->ops->broken(x, text, n);
-	else
+	} else {
+		log_info("%s: the answer is cut off: %.*s", r->request_id, (int)n, text);
 		req_stream_abort(r);
+	}
 }
 
 static void

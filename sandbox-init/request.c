@@ -47,6 +47,7 @@ static const struct {
     {EWOULDBLOCK, 409, "another process holds it"},
     {ETXTBSY, 409, "another process runs it"},
     {EINVAL, 400, "not a valid name"},
+    {ENXIO, 400, "neither a regular file nor a directory"},
     {ENOSPC, 507, "no space left"},
     {EDQUOT, 507, "no space left"},
     {EFBIG, 507, "file too large for the file system"},

@@ -325,7 +325,7 @@ open_folder(struct transfer *t, const struct request *req)
 		return 0;
 	slash = strrchr(req->path, '/');
 	if (!t->job.export || !S_ISREG(st.st_mode) || slash[1] == '\0')
-		return t->job.export ? EINVAL : ENOTDIR;
+		return t->job.export ? ENXIO : ENOTDIR;
 	strncpy(t->job.name, slash + 1, sizeof(t->job.name) - 1);
 	return 0;
 }

@@ -847,6 +847,12 @@ def test_range(server, value, status, body, content_range):
         assert r.content == body
 
 
+def test_range_with_a_condition_that_cannot_be_checked_gives_all_of_the_file(server):
+    server.files["/workspace/r"] = b"0123456789"
+    r = server("GET", BOX_URL + "/files?path=r", headers={"Range": "bytes=2-5", "If-Range": '"some-etag"'})
+    assert r.status_code == 200 and r.content == b"0123456789"
+
+
 def test_download_that_breaks_looks_broken(server):
     def work(r):
         r.send(layout.RECORD_META, layout.pack("r_meta", {"size": 1000, "length": 1000}))
@@ -864,6 +870,35 @@ def test_download_that_breaks_looks_broken(server):
     server.on["ARCHIVE_GET"] = lambda s, m: s.spawn(m, tar)
     got, end = server.raw(head("GET", BOX_URL + "/files/archive?path=x"), wait=3)
     assert end != "open" and not got.endswith(b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "body, word",
+    [
+        (b"null", "must be a JSON object"),
+        (b'"x"', "must be a JSON object"),
+        (b"", "is empty"),
+        (b" \r\n", "is empty"),
+        (b"\xef\xbb\xbf{}", "byte order mark"),
+        (b'{"command": "a", "command": "b"}', "command: is given twice"),
+        (b'{"command": "a", "env": {"A": "b", "A": "c"}}', "A: is given twice"),
+        (b'{"command": 1e400}', "out of range (line 1, column"),
+        (b'{"command": "\xff"}', "not JSON in UTF-8 (line 1, column"),
+    ],
+)
+def test_refused_body_says_what_to_mend(server, body, word):
+    r = server("POST", BOX_URL + "/exec", data=body, headers={"Content-Type": "application/json"})
+    assert word in error(r, 400 if b"1e400" in body else 422)
+
+
+def test_archive_that_fails_before_its_first_byte_is_an_error_and_not_a_broken_download(server):
+    def tar(r):
+        r.send(layout.RECORD_STARTED)
+        r.send(layout.RECORD_ERROR, layout.pack("r_error", {"status": 400}) + b"/root/x: not accessible")
+
+    server.on["ARCHIVE_GET"] = lambda s, m: s.spawn(m, tar)
+    assert error(server("GET", BOX_URL + "/files/archive?path=x"), 400) == "/root/x: not accessible"
+    assert server("HEAD", BOX_URL + "/files/archive?path=x").status_code == 400
 
 
 def test_list_shows_names_of_every_kind_and_any_number(server):
