@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,11 +125,14 @@ hold_stdio(void)
 static void
 take_signals(void)
 {
+	/* The kernel's own struct sigaction, all default; libc's call refuses the two signals that
+	 * it keeps for its threads, and whoever started us may have left those ignored. */
+	static const uint64_t by_default[4];
 	sigset_t all, wanted;
 	int i;
 
 	for (i = 1; i <= SIGRTMAX; i++)
-		signal(i, SIG_DFL);
+		syscall(SYS_rt_sigaction, i, by_default, NULL, sizeof(uint64_t));
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	sigemptyset(&wanted);
