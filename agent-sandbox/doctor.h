@@ -2,7 +2,7 @@
 #ifndef AGENT_SANDBOX_DOCTOR_H
 #define AGENT_SANDBOX_DOCTOR_H
 
-#include "proto/config_parse.h"
+#include "config/settings.h"
 
 /* FAIL: something would not work. WEAK: it works, with less protection than it could have. */
 enum finding { FINDING_OK, FINDING_NOTE, FINDING_WEAK, FINDING_FAIL };

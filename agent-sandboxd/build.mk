@@ -1,5 +1,4 @@
 PROGRAMS += agent-sandboxd
-CONFIG_OBJS := $(addprefix $(BUILD)/obj/proto/,config_parse.o config_check.o config_load.o)
 NFT := $(BUILD)/obj/common/nft.o
 AGENT_SANDBOXD_OBJS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard agent-sandboxd/*.c))
 $(AGENT_SANDBOXD_OBJS): ALL_CFLAGS += -DLIBEXECDIR='"$(PREFIX)/libexec/agent-sandbox"'

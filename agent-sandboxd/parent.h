@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "common/chan.h"
-#include "proto/config_parse.h"
+#include "config/settings.h"
 #include "proto/parent.h"
 
 #define LISTEN_FD 3 /* in the parent, so that a restart finds it */

@@ -76,6 +76,9 @@ on_P_CONFIG(struct chan *c, const struct m_config *p, struct msg *m)
 	free(s->child->config.str[p->key]);
 	if ((s->child->config.str[p->key] = strdup(m->tail)) == NULL)
 		fatalx("out of memory");
+	/* What was received may be keys, and must not stay where later messages overwrite only a
+	 * part of it. */
+	explicit_bzero((char *)(uintptr_t)m->tail, m->tail_len);
 }
 
 static void

@@ -11,6 +11,6 @@ $(BUILD)/gen/init_sha256.h: $(INIT)
 $(BUILD)/obj/dockerd-proxy/embed.o: ALL_CFLAGS += -DINIT_PATH='"$(INIT)"' \
 	-DSECCOMP_PATH='"$(BUILD)/gen/seccomp.json"'
 $(BUILD)/obj/dockerd-proxy/embed.o: $(INIT) $(BUILD)/gen/seccomp.json $(BUILD)/gen/init_sha256.h
-$(BUILD)/dockerd-proxy: $(DOCKERD_PROXY_OBJS) $(addprefix $(BUILD)/obj/,common/uhttp.o proto/image_ref.o) \
+$(BUILD)/dockerd-proxy: $(DOCKERD_PROXY_OBJS) $(addprefix $(BUILD)/obj/,common/uhttp.o common/image_ref.o) \
 		$(COMMON_EVENT)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -levent_core -ljansson -lcurl -lbsd

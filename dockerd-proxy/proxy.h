@@ -9,7 +9,7 @@
 #include "common/ids.h"
 #include "common/log.h"
 #include "common/uhttp.h"
-#include "proto/image_ref.h"
+#include "common/image_ref.h"
 #include "proto/managerd_dockerd.h"
 
 #define SOCKET_PATH "/docker.sock"

@@ -1,27 +1,20 @@
 /* Who may ask: compares the digest of the presented key with those of all configured ones. */
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
-#include <string.h>
 
+#include "common/items.h"
 #include "managerd/auth.h"
 
 int
 auth_load(struct auth *auth, const char *keys)
 {
-	const char *p = keys, *end;
+	const char *key;
 	size_t len;
 
-	for (; *p != '\0'; p = *end == ',' ? end + 1 : end) {
-		end = p + strcspn(p, ",");
-		while (p < end && (*p == ' ' || *p == '\t'))
-			p++;
-		for (len = end - p; len > 0 && (p[len - 1] == ' ' || p[len - 1] == '\t');)
-			len--;
-		if (len == 0)
-			continue;
+	while ((key = items_next(&keys, &len)) != NULL) {
 		if (len < AUTH_KEY_MIN || auth->count == AUTH_KEYS_MAX)
 			return -1;
-		SHA256((const unsigned char *)p, len, auth->digests[auth->count++]);
+		SHA256((const unsigned char *)key, len, auth->digests[auth->count++]);
 	}
 	return 0;
 }

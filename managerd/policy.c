@@ -6,7 +6,7 @@
 #include "common/log.h"
 #include "managerd/policy.h"
 #include "proto/config.h"
-#include "proto/image_ref.h"
+#include "common/image_ref.h"
 
 void
 policy_load(struct policy *p, const struct config *c)

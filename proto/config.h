@@ -1,6 +1,6 @@
 /*
  * The configuration: one table, from which parsing, --help, docs/CONFIG.md, the manual's section
- * and tests come. The parent reads it (config_parse.h) and sends each program only the
+ * and tests come. The parent reads it (config/settings.h) and sends each program only the
  * rows that it needs.
  */
 #ifndef PROTO_CONFIG_H

@@ -3,7 +3,7 @@
 PROBED := apid managerd dockerd-proxy sessiond
 PROBE_OBJS := $(addprefix $(BUILD)/probe/,child_setup.o probe.o)
 PROBE_COMMON := $(filter-out %/child_setup.o,$(COMMON_EVENT)) $(FRAME) \
-	$(addprefix $(BUILD)/obj/,common/uhttp.o proto/image_ref.o) $(PROBE_OBJS)
+	$(addprefix $(BUILD)/obj/,common/uhttp.o common/image_ref.o) $(PROBE_OBJS)
 PROBE_LIBS := -levent_extra -levent_core -ljansson -lcurl -lzstd -lcrypto -lbsd
 
 $(BUILD)/probe/%.o: ALL_CFLAGS += -DPROBE

@@ -1,11 +1,11 @@
 /* A configuration file of any bytes: an error text or a checked configuration, whose numbers are in
  * range. */
-// link: proto/config_parse.o proto/config_check.o
+// link: config/parse.o config/check.o
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/config_parse.h"
+#include "config/settings.h"
 
 #define RANGE(key, type, def, lo, hi, to, doc) {CONFIG_##type, lo, hi},
 static const struct {

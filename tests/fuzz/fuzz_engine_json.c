@@ -1,8 +1,9 @@
-// The engine as an attacker: whatever it answers, step by step, every request of managerd gets
-// exactly one answer, and nothing stays behind. An input is a verb, then answers: a byte that picks
-// the status, and JSON up to a NUL. link: dockerd-proxy/engine.o dockerd-proxy/owned.o
-// dockerd-proxy/container.o dockerd-proxy/image.o link: dockerd-proxy/body.o dockerd-proxy/embed.o
-// dockerd-proxy/attach.o dockerd-proxy/head.o proto/image_ref.o link: -ljansson
+/* The engine as an attacker: whatever it answers, step by step, every request of managerd gets
+ * exactly one answer, and nothing stays behind. An input is a verb, then answers: a byte that picks
+ * the status, and JSON up to a NUL. */
+// link: dockerd-proxy/engine.o dockerd-proxy/owned.o dockerd-proxy/container.o
+// link: dockerd-proxy/image.o dockerd-proxy/body.o dockerd-proxy/embed.o
+// link: dockerd-proxy/attach.o dockerd-proxy/head.o common/image_ref.o -ljansson
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,12 @@
-// Names of images as clients give them. What is taken must be safe in a path and a query, and be
-// taken again when it is put together from its parts. link: proto/image_ref.o
+/* Names of images as clients give them. What is taken must be safe in a path and a query, and be
+ * taken again when it is put together from its parts. */
+// link: common/image_ref.o
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/image_ref.h"
+#include "common/image_ref.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

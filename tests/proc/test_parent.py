@@ -234,6 +234,11 @@ def test_wrong_line_of_the_file_ends_the_start(parent, text, word):
     assert word in parent.refused("-f", "conf", env={"AGENT_SANDBOX_PORT": None})
 
 
+@pytest.mark.parametrize("length", [1, 114, 115, 5000])
+def test_unknown_name_of_ours_ends_the_start_however_long_it_is(parent, length):
+    assert "no such setting" in parent.refused(env={"AGENT_SANDBOX_" + "X" * length: "1"})
+
+
 def test_missing_file_and_unknown_option_end_the_start(parent):
     assert "nowhere" in parent.refused("-f", "nowhere")
     assert "there is no argument" in parent.refused("x")

@@ -1,6 +1,6 @@
 /* The configuration: every row of the table at its default, its edges and beyond; names, lines, and
  * what goes together. */
-// link: proto/config_parse.o proto/config_check.o
+// link: config/parse.o config/check.o
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/log.h"
-#include "proto/config_parse.h"
+#include "config/settings.h"
 
 #define KEY16 "0123456789abcdef"
 

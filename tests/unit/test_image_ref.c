@@ -1,5 +1,6 @@
-// Names of images: which are references at all, which the operator's globs cover, which registries
-// are too near. link: proto/image_ref.o
+/* Names of images: which are references at all, which the operator's globs cover, which registries
+ * are too near. */
+// link: common/image_ref.o
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "proto/image_ref.h"
+#include "common/image_ref.h"
 
 #define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 

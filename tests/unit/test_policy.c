@@ -1,5 +1,5 @@
 /* managerd's policy: what a client may ask for, and what it gets when it asks for nothing. */
-// link: managerd/policy.o managerd/spec.o proto/image_ref.o
+// link: managerd/policy.o managerd/spec.o common/image_ref.o
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

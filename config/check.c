@@ -1,14 +1,14 @@
 /* What a value must be beyond its type and range, and which do not go together. Pure, like
- * config_parse.c. */
+ * parse.c. */
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <bsd/stdlib.h>
 
-#include "proto/config_parse.h"
+#include "common/items.h"
 #include "common/log.h"
+#include "config/settings.h"
 
 #define NAME(key) "AGENT_SANDBOX_" #key
 #define KEY_MIN 16
@@ -16,35 +16,6 @@
 #define DATA_DIR_MAX 800
 #define IMAGE_NAME_MAX 511
 #define WORD_MAX 64
-
-static int __attribute__((format(printf, 2, 3))) refuse(char *text, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, CONFIG_ERROR_MAX, fmt, ap);
-	va_end(ap);
-	return -1;
-}
-
-/* The next item of a comma-separated list, without the spaces around it; NULL at the end. Empty
- * items are skipped. */
-static const char *
-next_item(const char **list, size_t *len)
-{
-	const char *p;
-
-	while (**list != '\0') {
-		p = *list + strspn(*list, " \t");
-		*len = strcspn(p, ",");
-		*list = p + *len + (p[*len] == ',');
-		while (*len > 0 && (p[*len - 1] == ' ' || p[*len - 1] == '\t'))
-			(*len)--;
-		if (*len > 0)
-			return p;
-	}
-	return NULL;
-}
 
 static int
 all_graph(const char *p, size_t n)
@@ -71,18 +42,18 @@ check_keys(const struct config *c, char *text)
 	const char *list = c->str[CFG_API_KEYS], *item;
 	size_t len, count = 0;
 
-	while ((item = next_item(&list, &len)) != NULL) {
+	while ((item = items_next(&list, &len)) != NULL) {
 		count++;
 		if (len < KEY_MIN)
-			return refuse(text,
+			return config_refuse(text,
 			    NAME(API_KEYS) ": each key must have at least %d characters", KEY_MIN);
 		if (len > KEY_MAX || !all_graph(item, len))
-			return refuse(text,
+			return config_refuse(text,
 			    NAME(API_KEYS) ": a key is at most %d visible ASCII characters",
 			    KEY_MAX);
 	}
 	if (count == 0 && !c->num[CFG_INSECURE_NO_AUTH])
-		return refuse(
+		return config_refuse(
 		    text, NAME(API_KEYS) ": is required; make a key with: agent-sandbox keygen");
 	return 0;
 }
@@ -96,13 +67,15 @@ check_user(const struct config *c, char *text)
 
 	if (colon == NULL || colon - s >= (long)sizeof(uid) || !isdigit((unsigned char)*s) ||
 	    !isdigit((unsigned char)colon[1]))
-		return refuse(text, NAME(SANDBOX_USER) ": must be UID:GID, two numbers above 0");
+		return config_refuse(
+		    text, NAME(SANDBOX_USER) ": must be UID:GID, two numbers above 0");
 	memcpy(uid, s, colon - s);
 	uid[colon - s] = '\0';
 	strtonum(uid, 1, INT32_MAX, &why);
 	strtonum(colon + 1, 1, INT32_MAX, &why2);
 	if (why != NULL || why2 != NULL)
-		return refuse(text, NAME(SANDBOX_USER) ": must be UID:GID, two numbers above 0");
+		return config_refuse(
+		    text, NAME(SANDBOX_USER) ": must be UID:GID, two numbers above 0");
 	return 0;
 }
 
@@ -116,22 +89,22 @@ check_names(const struct config *c, char *text)
 	size_t len;
 
 	if (!is_word(net))
-		return refuse(
+		return config_refuse(
 		    text, NAME(NETWORK_NAME) ": must be a name of letters, digits and _.-");
 	for (size_t i = 0; i < sizeof(builtin) / sizeof(builtin[0]); i++)
 		if (strcasecmp(net, builtin[i]) == 0)
-			return refuse(text,
+			return config_refuse(text,
 			    NAME(NETWORK_NAME) ": must not be the engine's own \"%s\"", builtin[i]);
 	if (*runtime != '\0' && !is_word(runtime))
-		return refuse(
+		return config_refuse(
 		    text, NAME(DOCKER_RUNTIME) ": must be a name of letters, digits and _.-");
 	if (!all_graph(image, strlen(image)) || strlen(image) > IMAGE_NAME_MAX)
-		return refuse(text, NAME(DEFAULT_IMAGE) ": must be the name of an image");
-	if (next_item(&list, &len) == NULL)
-		return refuse(text, NAME(ALLOWED_IMAGES) ": names no image; * allows all");
-	while ((item = next_item(&hosts, &len)) != NULL)
+		return config_refuse(text, NAME(DEFAULT_IMAGE) ": must be the name of an image");
+	if (items_next(&list, &len) == NULL)
+		return config_refuse(text, NAME(ALLOWED_IMAGES) ": names no image; * allows all");
+	while ((item = items_next(&hosts, &len)) != NULL)
 		if (!all_graph(item, len) || len > 255)
-			return refuse(
+			return config_refuse(
 			    text, NAME(ALLOWED_HOSTS) ": must be host names with commas between");
 	return 0;
 }
@@ -151,7 +124,7 @@ check_log_level(struct config *c, char *text)
 			return 0;
 		}
 	}
-	return refuse(text, NAME(LOG_LEVEL) ": must be debug, info, warn or error");
+	return config_refuse(text, NAME(LOG_LEVEL) ": must be debug, info, warn or error");
 }
 
 static int
@@ -174,7 +147,7 @@ check_maxima(const struct config *c, char *text)
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
 		if (c->num[pairs[i].def] > c->num[pairs[i].max])
-			return refuse(text,
+			return config_refuse(text,
 			    "AGENT_SANDBOX_%s: %.40s is above AGENT_SANDBOX_%s, %.40s",
 			    pairs[i].def_name, c->str[pairs[i].def], pairs[i].max_name,
 			    c->str[pairs[i].max]);
@@ -191,9 +164,9 @@ config_check(struct settings *s, char *text)
 		return -1;
 	if (!all_graph(c->str[CFG_HOST], strlen(c->str[CFG_HOST])) ||
 	    strlen(c->str[CFG_HOST]) > 255)
-		return refuse(text, NAME(HOST) ": must be an address or a host name");
+		return config_refuse(text, NAME(HOST) ": must be an address or a host name");
 	if (*c->str[CFG_DATA_DIR] == '\0' || strlen(c->str[CFG_DATA_DIR]) > DATA_DIR_MAX)
-		return refuse(
+		return config_refuse(
 		    text, NAME(DATA_DIR) ": must be a path of at most %d bytes", DATA_DIR_MAX);
 	return 0;
 }

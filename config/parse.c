@@ -1,7 +1,7 @@
 /*
- * Parses the configuration: the table of config.h, the names of the older system that mean the
- * same, and the engine's address. Pure functions over names and values, so that they are tested and
- * fuzzed alone.
+ * Parses the configuration: the table of proto/config.h, the names of the older system that mean
+ * the same, and the engine's address. Pure functions over names and values, so that they are tested
+ * and fuzzed alone.
  */
 #include <ctype.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <bsd/string.h>
 
-#include "proto/config_parse.h"
+#include "config/settings.h"
 #include "common/log.h"
 
 #define PREFIX "AGENT_SANDBOX_"
@@ -52,7 +52,8 @@ static const struct {
     {"SNAPSHOT_DIR", -1},
 };
 
-static int __attribute__((format(printf, 2, 3))) refuse(char *text, const char *fmt, ...)
+int
+config_refuse(char *text, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -74,6 +75,14 @@ trimmed(const char *value)
 	if ((s = strndup(value, n)) == NULL)
 		fatal("configuration");
 	return s;
+}
+
+static void
+forget(char *value)
+{
+	if (value != NULL)
+		explicit_bzero(value, strlen(value));
+	free(value);
 }
 
 /* Digits, with up to places digits behind a point; in units of 10^-places. -1 when it is not that
@@ -133,28 +142,29 @@ set_row(struct settings *s, int key, const char *name, const char *value, char *
 	switch (row->type) {
 	case CONFIG_STR:
 		if (strlen(value) >= CONFIG_STRING_MAX)
-			return refuse(
+			return config_refuse(
 			    text, "%s: is longer than %d bytes", name, CONFIG_STRING_MAX - 1);
 		for (const char *p = value; *p != '\0'; p++)
 			if (iscntrl((unsigned char)*p))
-				return refuse(text, "%s: contains a control character", name);
+				return config_refuse(
+				    text, "%s: contains a control character", name);
 		break;
 	case CONFIG_BOOL:
 		if (parse_bool(value, &n) == -1)
-			return refuse(text, "%s: must be true or false", name);
+			return config_refuse(text, "%s: must be true or false", name);
 		break;
 	case CONFIG_INT:
 	case CONFIG_DEC:
 		if (parse_number(value, dec ? 9 : 0, &n) == -1 || n < row->min || n > row->max) {
 			if (dec)
-				return refuse(text, "%s: must be a number from %g to %g", name,
-				    (double)row->min / 1e9, (double)row->max / 1e9);
-			return refuse(text, "%s: must be a whole number from %lld to %lld", name,
-			    (long long)row->min, (long long)row->max);
+				return config_refuse(text, "%s: must be a number from %g to %g",
+				    name, (double)row->min / 1e9, (double)row->max / 1e9);
+			return config_refuse(text, "%s: must be a whole number from %lld to %lld",
+			    name, (long long)row->min, (long long)row->max);
 		}
 		break;
 	}
-	free(s->c.str[key]);
+	forget(s->c.str[key]); /* it may be keys */
 	if ((s->c.str[key] = strdup(value)) == NULL)
 		fatal("configuration");
 	s->c.num[key] = n;
@@ -169,12 +179,13 @@ set_engine(struct settings *s, const char *value, char *text)
 	if (*value == '\0')
 		path = ENGINE_DEFAULT;
 	else if (strncmp(value, "unix://", 7) != 0 || value[7] != '/')
-		return refuse(
+		return config_refuse(
 		    text, "DOCKER_HOST: only unix:///PATH is supported, not \"%.60s\"", value);
 	else
 		path += 7;
 	if (strlen(path) > ENGINE_MAX)
-		return refuse(text, "DOCKER_HOST: the path is longer than %d bytes", ENGINE_MAX);
+		return config_refuse(
+		    text, "DOCKER_HOST: the path is longer than %d bytes", ENGINE_MAX);
 	free(s->engine);
 	if ((s->engine = strdup(path)) == NULL)
 		fatal("configuration");
@@ -226,11 +237,11 @@ put_alias(
 	if (strcmp(word, "SANDBOX_BACKEND") == 0) {
 		if (strcasecmp(value, "docker") == 0 || *value == '\0')
 			return 0;
-		return refuse(text,
+		return config_refuse(text,
 		    "%s: \"%.40s\" is not available here; the only backend is docker", name, value);
 	}
 	if (key < 0) {
-		refuse(text, "%s: has no effect in this version", name);
+		config_refuse(text, "%s: has no effect in this version", name);
 		return 1;
 	}
 	return put_row(
@@ -253,7 +264,7 @@ put_trimmed(
 		return put_alias(s, from, name, value, text);
 	if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
 		return from == FROM_FILE
-			   ? refuse(text, "%.80s: is not a name of this program", name)
+			   ? config_refuse(text, "%.80s: is not a name of this program", name)
 			   : 0;
 	word = name + strlen(PREFIX);
 	for (int key = 0; key < CONFIG_KEYS; key++)
@@ -261,7 +272,7 @@ put_trimmed(
 			return put_row(s, key, from, name, value, text);
 	if (is_foreign(word))
 		return 0;
-	return refuse(text, "%.80s: there is no such setting", name);
+	return config_refuse(text, "%.80s: there is no such setting", name);
 }
 
 void
@@ -281,7 +292,7 @@ void
 config_free(struct settings *s)
 {
 	for (int key = 0; key < CONFIG_KEYS; key++)
-		free(s->c.str[key]);
+		forget(s->c.str[key]);
 	free(s->engine);
 }
 
@@ -292,8 +303,7 @@ config_put(
 	char *v = trimmed(value);
 	int r = put_trimmed(s, from, name, v, text);
 
-	explicit_bzero(v, strlen(v));
-	free(v);
+	forget(v);
 	return r;
 }
 
@@ -310,7 +320,7 @@ put_line(struct settings *s, char *line, char *text)
 	if (*line == '\0' || *line == '#')
 		return 0;
 	if ((eq = strchr(line, '=')) == NULL)
-		return refuse(text, "is not of the form NAME=VALUE");
+		return config_refuse(text, "is not of the form NAME=VALUE");
 	*eq = '\0';
 	line[strcspn(line, " \t")] = '\0';
 	value = eq + 1 + strspn(eq + 1, " \t");
@@ -332,7 +342,7 @@ config_put_lines(struct settings *s, char *buf, char *text, void (*on_warning)(c
 	while ((line = strsep(&buf, "\n")) != NULL) {
 		n++;
 		if ((r = put_line(s, line, why)) == -1)
-			return refuse(text, "line %d: %.480s", n, why);
+			return config_refuse(text, "line %d: %.480s", n, why);
 		if (r == 1 && on_warning != NULL)
 			on_warning(why);
 	}

@@ -1,7 +1,7 @@
 /* What an image may be called. Pure functions over text that comes from clients; managerd and
  * dockerd-proxy both ask. */
-#ifndef PROTO_IMAGE_REF_H
-#define PROTO_IMAGE_REF_H
+#ifndef COMMON_IMAGE_REF_H
+#define COMMON_IMAGE_REF_H
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
  * From names and values to a checked struct config. Pure functions, used by the parent, which has
  * the say, and by doctor, which tells what the parent would say.
  */
-#ifndef PROTO_CONFIG_PARSE_H
-#define PROTO_CONFIG_PARSE_H
+#ifndef CONFIG_SETTINGS_H
+#define CONFIG_SETTINGS_H
 
 #include <stddef.h>
 #include "proto/config.h"
@@ -43,8 +43,10 @@ config_put(struct settings *, enum config_source, const char *name, const char *
 int config_put_lines(struct settings *, char *buf, char *text, void (*on_warning)(const char *));
 /* What one value alone cannot show. Returns as config_put(). */
 int config_check(struct settings *, char *text);
+/* For parse.c and check.c: the reason to text; returns -1. */
+int config_refuse(char *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /*
- * config_load.c: the environment, then the file (NULL: none), then the check. What was put before
+ * load.c: the environment, then the file (NULL: none), then the check. What was put before
  * wins. Returns 0, or -1 with the reason in text.
  */
 int config_load(struct settings *, const char *file, char *text, void (*on_warning)(const char *));

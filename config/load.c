@@ -1,5 +1,5 @@
 /* Collects the configuration from the environment and a file, then checks it. The parsing is in
- * config_parse.c. */
+ * parse.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <bsd/string.h>
 
-#include "proto/config_parse.h"
+#include "config/settings.h"
 
 #define CONFIG_FILE_MAX (1024 * 1024)
 
@@ -17,15 +17,14 @@ extern char **environ;
 static int
 load_environment(struct settings *s, char *text, void (*on_warning)(const char *))
 {
-	char name[128];
+	char name[128]; /* what is longer is cut, and still none of ours */
 	const char *eq;
 	int r;
 
 	for (char **e = environ; *e != NULL; e++) {
-		if ((eq = strchr(*e, '=')) == NULL || eq - *e >= (long)sizeof(name))
+		if ((eq = strchr(*e, '=')) == NULL)
 			continue;
-		memcpy(name, *e, eq - *e);
-		name[eq - *e] = '\0';
+		snprintf(name, sizeof(name), "%.*s", (int)(eq - *e), *e);
 		if ((r = config_put(s, FROM_ENV, name, eq + 1, text)) == -1)
 			return -1;
 		if (r == 1)

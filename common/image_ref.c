@@ -1,10 +1,12 @@
 /* What an image may be called: the grammar of references, the operator's globs, and registries that
  * are hosts nearby. */
-#include "proto/image_ref.h"
+#include "common/image_ref.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
 #include <string.h>
+
+#include "common/items.h"
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -141,24 +143,19 @@ host_is_near(const char *host)
 int
 image_allowed(const char *globs, const char *image, const struct image_ref *ref)
 {
+	const char *item;
 	char glob[1024];
-	size_t host = strlen(ref->host);
+	size_t host = strlen(ref->host), n;
 
-	for (const char *p = globs; *p != '\0';) {
-		p += strspn(p, ", \t");
-		size_t n = strcspn(p, ",");
-		size_t end = n;
-		while (end > 0 && (p[end - 1] == ' ' || p[end - 1] == '\t'))
-			end--;
-		if (end > 0 && end < sizeof(glob)) {
-			memcpy(glob, p, end);
-			glob[end] = '\0';
-			int near = host_is_near(ref->host) &&
-				   !(strncmp(glob, ref->host, host) == 0 && glob[host] == '/');
-			if (!near && fnmatch(glob, image, FNM_NOESCAPE) == 0)
-				return 1;
-		}
-		p += n;
+	while ((item = items_next(&globs, &n)) != NULL) {
+		if (n >= sizeof(glob))
+			continue;
+		memcpy(glob, item, n);
+		glob[n] = '\0';
+		int near = host_is_near(ref->host) &&
+			   !(strncmp(glob, ref->host, host) == 0 && glob[host] == '/');
+		if (!near && fnmatch(glob, image, FNM_NOESCAPE) == 0)
+			return 1;
 	}
 	return 0;
 }
