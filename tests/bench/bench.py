@@ -78,7 +78,13 @@ class Bench:
         containers, volumes = self.server.on_engine()
         groups = sum(1 for _ in Path("/sys/fs/cgroup").glob("*" + self.engine.cgroup + "/*"))
         memory = sum(pss(p) for n, v in self.server.pids().items() if n != "sessiond" for p in v)
-        return {"memory_kib": memory, "descriptors": self.server.descriptors(), "containers": len(containers), "volumes": len(volumes), "cgroups": groups}
+        return {
+            "memory_kib": memory,
+            "descriptors": self.server.descriptors(),
+            "containers": len(containers),
+            "volumes": len(volumes),
+            "cgroups": groups,
+        }
 
     def row(self, operation, limit, ours, goal, met, **numbers):
         self.rows.append({"operation": operation, "limit": limit, "ours": ours, "goal": goal, "met": met, **numbers})

@@ -361,4 +361,7 @@ def restart(b):
     b.row("and until a command has run in each", "", ms(mid(attached)), "<= 2 s", mid(attached) <= 2, ours_is=mid(attached))
 
 
-ROWS = {f.__name__: f for f in (get_rate, execs, first_byte, stream_rate, small_files, big_files, creates, snapshots, crowd, idle, cycles, restart)}
+ROWS = {
+    f.__name__: f
+    for f in (get_rate, execs, first_byte, stream_rate, small_files, big_files, creates, snapshots, crowd, idle, cycles, restart)
+}

@@ -140,6 +140,38 @@ a_character_over_three_pieces_stays_whole(void **state)
 	evbuffer_free(out);
 }
 
+/* Several bytes are looked at at once: each value, at each place among them, comes out as it does
+ * alone. */
+static void
+every_byte_is_escaped_wherever_it_stands(void **state)
+{
+	struct evbuffer *whole = evbuffer_new(), *single = evbuffer_new();
+	struct utf8 u = {0}, one = {0};
+	char text[21];
+	size_t at, i;
+	int ch;
+
+	(void)state;
+	for (at = 0; at < sizeof(text); at++) {
+		for (ch = 0; ch < 256; ch++) {
+			memset(text, '~', sizeof(text));
+			text[at] = (char)ch;
+			json_escape(whole, &u, text, sizeof(text));
+			json_escape_end(whole, &u);
+			for (i = 0; i < sizeof(text); i++)
+				json_escape(single, &one, text + i, 1);
+			json_escape_end(single, &one);
+			assert_int_equal(evbuffer_get_length(whole), evbuffer_get_length(single));
+			assert_memory_equal(evbuffer_pullup(whole, -1), evbuffer_pullup(single, -1),
+			    evbuffer_get_length(whole));
+			evbuffer_drain(whole, evbuffer_get_length(whole));
+			evbuffer_drain(single, evbuffer_get_length(single));
+		}
+	}
+	evbuffer_free(whole);
+	evbuffer_free(single);
+}
+
 int
 main(void)
 {
@@ -151,6 +183,7 @@ main(void)
 	    cmocka_unit_test(fields_are_known_typed_and_may_be_null),
 	    cmocka_unit_test(decimal_numbers_are_written_shortest),
 	    cmocka_unit_test(a_character_over_three_pieces_stays_whole),
+	    cmocka_unit_test(every_byte_is_escaped_wherever_it_stands),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
