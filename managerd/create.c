@@ -236,6 +236,13 @@ refused:
 }
 
 static void
+tristates_check(const struct m_create *ask)
+{
+	if (ask->network > NOT_GIVEN || ask->read_only > NOT_GIVEN)
+		fatalx("apid sent neither yes nor no");
+}
+
+static void
 idem_read(struct idem *idem, const struct m_create *ask)
 {
 	memset(idem, 0, sizeof(*idem));
@@ -258,6 +265,7 @@ create_request(struct request *rq, struct msg *m)
 	char text[TEXT_MAX];
 	int status;
 
+	tristates_check(ask);
 	if (strlen(m->tail) != m->tail_len)
 		fatalx("apid sent an image that is none");
 	create_input(msg_take_fd(m), &spec.env, &spec.labels);
@@ -285,6 +293,7 @@ fork_request(struct request *rq, struct msg *m)
 	char text[TEXT_MAX];
 	int status;
 
+	tristates_check(ask);
 	request_target(rq, "snap_", ask->snapshot);
 	idem_read(&idem, ask);
 	if (create_repeated(rq, &idem))

@@ -132,6 +132,10 @@ job_submit(struct box *box, struct job *job)
 		    &job->rq, 507, "the disk that holds the sandbox's workspace is almost full");
 	else if (running_count(box) >= RUNNING_MAX)
 		request_retry(&job->rq, 429, 1, "too many requests at once for this sandbox");
+	else if (job->type == MSG_S_SNAPSHOT && box->snapshot != NULL &&
+		 box->nwaiting >= WAITING_MAX)
+		request_retry(&job->rq, 429, 1,
+		    "too many snapshots of this sandbox wait for one that is being made");
 	else if (session_ready(box)) {
 		job_send(box, job);
 		return;
@@ -301,11 +305,17 @@ job_find(struct box *box, uint64_t id)
 	return NULL;
 }
 
+uint32_t
+job_status(const struct m_job_end *end)
+{
+	return end->status >= 200 && end->status <= 599 ? end->status : 502;
+}
+
 int
 job_end(struct box *box, uint64_t id, const struct m_job_end *end, const char *text)
 {
 	struct job *job;
-	uint32_t status = end->status >= 200 && end->status <= 599 ? end->status : 502;
+	uint32_t status = job_status(end);
 
 	if (id == box->snapped) { /* told by S_SNAPPED already */
 		box->snapped = 0;

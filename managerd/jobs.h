@@ -37,6 +37,8 @@ void jobs_flush(struct box *); /* the session is up */
 void jobs_fail_waiting(struct box *, uint32_t status, const char *text);
 /* Those that the session had: it has answered the clients, or its death has. */
 void jobs_fail_running(struct box *, uint32_t status);
+/* A session's word as a status that there is. */
+uint32_t job_status(const struct m_job_end *);
 /* From the session; -1: there is no such job. */
 int job_end(struct box *, uint64_t id, const struct m_job_end *, const char *text);
 int job_snapped(struct box *, uint64_t id, const struct m_s_snapped *);

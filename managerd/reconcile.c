@@ -1,5 +1,6 @@
 /* Compares what the engine has of ours with the records, and acts on each difference. */
 #include <bsd/string.h>
+#include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +115,25 @@ box_compare(struct box *box, void *arg)
 }
 
 static void
+on_later(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what, (void)arg;
+	if (engine_up())
+		reconcile_start();
+}
+
+/* The engine is there, but could not list: sandboxes wait for it. */
+static void
+list_later(const char *why)
+{
+	static const struct timeval second = {1, 0};
+
+	log_warnx("the engine's list, which is asked for again: %s", why);
+	if (event_base_once(mgr.base, -1, EV_TIMEOUT, on_later, NULL, &second) == -1)
+		fatalx("reconcile: out of memory");
+}
+
+static void
 on_listed(void *arg, const struct answer *a)
 {
 	(void)arg;
@@ -121,7 +141,7 @@ on_listed(void *arg, const struct answer *a)
 	if (a->failed) {
 		again = 0;
 		if (a->why != FAIL_UNREACHABLE)
-			log_warnx("the engine's list: %s", a->text);
+			list_later(a->text);
 		manager_ready();
 		return;
 	}

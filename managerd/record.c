@@ -18,7 +18,8 @@ strings_encode(const struct strings *s)
 	const char *p = s->bytes, *end = p + s->len;
 
 	for (; p < end; p += strlen(p) + 1)
-		json_array_append_new(list, json_string(p));
+		if (json_array_append_new(list, json_string(p)) == -1)
+			fatalx("record: out of memory, or text that is not UTF-8");
 	return list;
 }
 

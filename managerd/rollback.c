@@ -43,7 +43,8 @@ on_failed(struct bring *b, uint32_t status, const char *text)
 	struct rollback *r = (struct rollback *)b;
 	struct box *box = b->box;
 
-	box->state = r->before;
+	/* What was stopped may have been started meanwhile, for those who had asked before. */
+	box->state = box->session != NULL && box->session->up ? BOX_RUNNING : r->before;
 	box_save(box); /* if not: the record names the old generation all the same */
 	if (b->made)
 		wreck_add(box->id, b->generation, b->container, NULL, NULL);

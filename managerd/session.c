@@ -270,7 +270,7 @@ on_job_end(struct session *s, struct msg *m)
 	if (m->id == s->id && s->restoring) {
 		s->restoring = 0;
 		s->deadline_us = 0;
-		s->owner->restored(s->arg, end->status, m->tail);
+		s->owner->restored(s->arg, job_status(end), m->tail);
 	} else if (job_end(s->box, m->id, end, m->tail) == -1)
 		session_breach(s, "the end of an unknown job");
 }

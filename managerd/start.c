@@ -111,7 +111,7 @@ on_lost(void *arg, const char *text)
 	box->failures++;
 	box->session = NULL;
 	jobs_fail_running(box, 502);
-	if (s->outdated && box->state != BOX_ROLLING_BACK) {
+	if (s->outdated && !was_up && box->state != BOX_ROLLING_BACK) {
 		start_outdated(box);
 		return;
 	}
@@ -207,20 +207,39 @@ start_adopt(struct box *box, struct session *s)
 	session_adopt(s, &owner, box);
 }
 
+/* What became of the container cannot be found out now: who waits for a session does not wait for
+ * that. */
+static void
+start_unknown(struct box *box, uint32_t status, const char *text)
+{
+	if (box->session == NULL && !box->starting)
+		jobs_fail_waiting(box, status, text);
+}
+
+/* Snapshots that stood behind another one when the session was lost: a new one takes them. */
+static void
+start_for_waiting(struct box *box)
+{
+	if (!TAILQ_EMPTY(&box->waiting))
+		start_box(box);
+}
+
 static void
 on_inspected(void *arg, const struct answer *a)
 {
 	struct box *box = arg;
 
 	box->inspecting = 0;
-	if (box->starting)
+	if (box->starting || (box->state != BOX_RUNNING && box->state != BOX_STOPPED))
 		return; /* how that ends decides */
 	if (!a->failed)
 		start_found(box, a->state);
 	else if (a->why == FAIL_GONE)
 		start_found(box, STATE_GONE);
-	else
+	else {
 		box->retry_us = time_boot_us() + 1000000;
+		start_unknown(box, engine_status(a->why), a->text);
+	}
 }
 
 void
@@ -229,10 +248,13 @@ start_check(struct box *box)
 	if (box->inspecting || box->starting ||
 	    (box->state != BOX_RUNNING && box->state != BOX_STOPPED))
 		return;
-	if (!engine_up())
-		return; /* everything is looked at when it is back */
+	if (!engine_up()) { /* everything is looked at when it is back */
+		start_unknown(box, 502, engine_why());
+		return;
+	}
 	if (box->container[0] == '\0') {
 		box->state = BOX_STOPPED; /* a renewal has failed */
+		start_for_waiting(box);
 		return;
 	}
 	box->inspecting = 1;
@@ -261,11 +283,13 @@ start_found(struct box *box, uint32_t state)
 		break;
 	case STATE_RUNNING:
 		box->state = BOX_RUNNING;
+		start_for_waiting(box);
 		start_background();
 		break;
 	default:
 		if (box->session != NULL || box->starting)
 			start_end(box, END_BACKEND);
 		box->state = BOX_STOPPED;
+		start_for_waiting(box);
 	}
 }

@@ -191,6 +191,9 @@ snapfile_commit(uint64_t id, int64_t size)
 		goto out;
 	}
 	rc = renameat(dirs[STORE_SNAPSHOTS], tmp, dirs[STORE_SNAPSHOTS], name);
+	/* Before its record is, so that no crash leaves one without the other. */
+	if (rc == 0 && fsync(dirs[STORE_SNAPSHOTS]) == -1)
+		rc = -1;
 out:
 	saved = errno;
 	close(fd);
