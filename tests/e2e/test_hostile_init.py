@@ -4,7 +4,7 @@ import time
 
 import images
 import pytest
-from harness import BUILD, Server, check_error, alive, wait_until
+from harness import BUILD, Server, alive, check_error, wait_until
 
 BREACHES = ["magic", "checksum", "length", "type", "direction", "strange-channel", "high-channel", "channel-zero", "window", "credit", "short-exit",
             "exit-code", "hello-again", "stat", "stat-flood", "end", "meta", "entry", "die"]  # fmt: skip

@@ -240,7 +240,7 @@ on_frame(const struct frame *f)
 		break;
 	case G_CLOSE:
 	case G_KILL:
-		put_end(f->channel, 499, "closed");
+		put_end(f->channel, 409, "called off");
 		break;
 	default:
 		break;
