@@ -22,6 +22,7 @@
 #define GUEST_READS 4 /* at a time, then other events have their turn */
 #define GUEST_DIRECT_MIN 2048
 #define GUEST_ACK_SECONDS 10
+#define GUEST_STALL_SECONDS 120 /* without taking a byte of what waits for it */
 
 int
 guest_sync(const uint8_t *p, size_t n, uint64_t nonce, struct g_hello *ack, size_t *used)
@@ -205,8 +206,22 @@ guest_writable(evutil_socket_t fd, short what, void *arg)
 	struct session *s = arg;
 
 	(void)fd;
-	(void)what;
+	if (what & EV_TIMEOUT)
+		session_down(s, "it takes nothing any more");
 	session_batch_end(s);
+}
+
+/* What waits to be written may be all that somebody's request waits for: without a limit that could
+ * be for ever. */
+static void
+guest_await_room(struct guest *g, int moved)
+{
+	static const struct timeval stall = {GUEST_STALL_SECONDS, 0};
+
+	if (moved)
+		event_del(&g->ev_write);
+	if (!event_pending(&g->ev_write, EV_WRITE, NULL) && event_add(&g->ev_write, &stall) == -1)
+		fatalx("guest: event");
 }
 
 static void
@@ -245,6 +260,7 @@ void
 guest_flush(struct session *s)
 {
 	struct guest *g = &s->guest;
+	int moved = 0;
 	ssize_t n;
 
 	while (g->fd != -1 && !g->broken && buf_len(&g->out) > 0) {
@@ -256,10 +272,10 @@ guest_flush(struct session *s)
 			break;
 		}
 		if (n == -1) {
-			if (event_add(&g->ev_write, NULL) == -1)
-				fatalx("guest: event");
+			guest_await_room(g, moved);
 			break;
 		}
+		moved = 1;
 		buf_drop(&g->out, (size_t)n);
 	}
 	guest_mark(g);

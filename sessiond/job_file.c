@@ -141,7 +141,8 @@ file_entry_one(const uint8_t *p, size_t n, struct g_entry *g)
 	return whole;
 }
 
-/* The records of a frame are never longer than it, so that its credit bounds them too. */
+/* A record is at most five bytes longer than its entry, so that the frame's credit bounds them too.
+ */
 const char *
 file_entry(struct job *j, const struct frame *f)
 {

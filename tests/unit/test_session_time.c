@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -152,6 +155,61 @@ command_is_killed_ten_seconds_after_its_limit_which_stands_still_while_frozen(vo
 	harness_close(&h);
 }
 
+/* The guest reads nothing until no request begins any more. */
+static void
+fill(struct harness *h)
+{
+	static const uint8_t zeros[FRAME_DATA_MAX];
+	int i;
+
+	for (i = 0; i < 32; i++)
+		guest_send(&h->s, G_STDIN, 1, zeros, sizeof(zeros));
+	guest_flush(&h->s);
+	assert_true(guest_full(&h->s));
+}
+
+static void
+guest_that_reads_nothing_ends_the_session_and_the_requests_that_wait_for_it(void **state)
+{
+	static struct harness h;
+	struct timeval due;
+
+	(void)state;
+	harness_open(&h, GUEST_RAW);
+	fill(&h);
+	harness_file(&h, JOB_READ);
+	assert_int_equal(only_job(&h)->phase, JOB_WAITING);
+	assert_true(event_pending(&h.s.guest.ev_write, EV_TIMEOUT, &due));
+	event_active(&h.s.guest.ev_write, EV_TIMEOUT, 1);
+	harness_turn(&h, 0);
+	assert_int_equal(h.s.state, SESSION_DOWN);
+	harness_close(&h);
+}
+
+static void
+time_of_a_guest_that_reads_slowly_begins_anew_and_only_then(void **state)
+{
+	static struct harness h;
+	static char scrap[1 << 16];
+	struct timeval first, again;
+
+	(void)state;
+	harness_open(&h, GUEST_RAW);
+	fill(&h);
+	assert_true(event_pending(&h.s.guest.ev_write, EV_TIMEOUT, &first));
+	usleep(2000);
+	guest_send(&h.s, G_STDIN, 1, scrap, 1);
+	guest_flush(&h.s);
+	assert_true(event_pending(&h.s.guest.ev_write, EV_TIMEOUT, &again));
+	assert_memory_equal(&first, &again, sizeof(first));
+	while (recv(h.guest, scrap, sizeof(scrap), MSG_DONTWAIT) > 0)
+		;
+	guest_flush(&h.s);
+	assert_true(event_pending(&h.s.guest.ev_write, EV_TIMEOUT, &again));
+	assert_true(timercmp(&first, &again, <));
+	harness_close(&h);
+}
+
 static void
 control_frames_have_a_rate(void **state)
 {
@@ -178,6 +236,9 @@ main(void)
 	    cmocka_unit_test(snapshot_that_trickles_does_not_freeze_the_sandbox_for_ever),
 	    cmocka_unit_test(
 		command_is_killed_ten_seconds_after_its_limit_which_stands_still_while_frozen),
+	    cmocka_unit_test(
+		guest_that_reads_nothing_ends_the_session_and_the_requests_that_wait_for_it),
+	    cmocka_unit_test(time_of_a_guest_that_reads_slowly_begins_anew_and_only_then),
 	    cmocka_unit_test(control_frames_have_a_rate),
 	};
 
