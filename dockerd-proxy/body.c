@@ -48,6 +48,43 @@ ulimit(const char *name, int64_t soft, int64_t hard)
 	    "{ss sI sI}", "Name", name, "Soft", (json_int_t)soft, "Hard", (json_int_t)hard);
 }
 
+static void
+put_tmpfs(json_t *tmpfs, const char *path, const char *exec, int64_t mib, int64_t inodes)
+{
+	char options[128];
+
+	snprintf(options, sizeof(options), "rw,nosuid,nodev,%s,size=%lldm,nr_inodes=%lld,mode=1777",
+	    exec, (long long)mib, (long long)inodes);
+	put_text(tmpfs, path, options);
+}
+
+/*
+ * What stays when the processes that made it are gone must leave memory for PID 1 and the next
+ * command, or nothing would be left that could be killed: files in memory, also empty ones (about
+ * 1 KiB each), shared memory, message queues and semaphores of System V.
+ */
+static void
+put_lasting(json_t *h, int64_t memory)
+{
+	json_t *tmpfs = json_object(), *sysctls = json_object();
+	int64_t tmp = clamp(proxy.config->num[CFG_TMP_SIZE_MB], 1, memory / 2);
+	char text[64];
+
+	put_tmpfs(tmpfs, "/tmp", "exec", tmp, memory * 64);
+	put_tmpfs(tmpfs, "/dev/shm", "noexec", clamp(16, 1, memory / 16), memory * 8);
+	put(h, "Tmpfs", tmpfs);
+	snprintf(text, sizeof(text), "%lld", (long long)(memory * MIB / 4096 / 16));
+	put_text(sysctls, "kernel.shmall", text);
+	snprintf(text, sizeof(text), "%lld", (long long)clamp(memory / 16, 1, 32));
+	put_text(sysctls, "kernel.msgmni", text);
+	snprintf(text, sizeof(text), "250 %lld 100 128", (long long)(memory * 32));
+	put_text(sysctls, "kernel.sem", text);
+	if (proxy.own_ipc)
+		put(h, "Sysctls", sysctls);
+	else
+		json_decref(sysctls);
+}
+
 /* managerd has checked the limits against the same maxima; it is not believed. */
 static void
 put_limits(json_t *h, const struct m_d_create *m)
@@ -58,7 +95,6 @@ put_limits(json_t *h, const struct m_d_create *m)
 	int64_t memory = clamp(m->memory_mb, 16, max[CFG_MAX_MEMORY_MB]);
 	int64_t pids = clamp(m->pids_limit, 8, max[CFG_MAX_PIDS_LIMIT]);
 	json_t *limits = json_pack("[oo]", ulimit("core", 0, 0), ulimit("nofile", 1024, 4096));
-	char tmp[96];
 
 	put_number(h, "NanoCpus", cpus);
 	put_number(h, "Memory", memory * MIB);
@@ -71,12 +107,7 @@ put_limits(json_t *h, const struct m_d_create *m)
 	}
 	put_number(h, "PidsLimit", pids);
 	put(h, "Ulimits", limits);
-	/* Both are memory: full, they must leave some for PID 1, or it alone would be left to be
-	 * killed. */
-	snprintf(tmp, sizeof(tmp), "rw,nosuid,nodev,exec,size=%lldm,mode=1777",
-	    (long long)clamp(max[CFG_TMP_SIZE_MB], 1, memory / 2));
-	put(h, "Tmpfs", json_pack("{ss}", "/tmp", tmp));
-	put_number(h, "ShmSize", clamp(16, 1, memory / 16) * MIB);
+	put_lasting(h, memory);
 }
 
 static json_t *

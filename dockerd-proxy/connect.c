@@ -103,6 +103,24 @@ connect_instance(void)
 		ask_list("/images/json?", LABEL_PREPARED, NULL, NULL, on_image, NULL);
 }
 
+/* Whether the engine may set what the kernel has for each IPC namespace: in a user namespace older
+ * kernels refuse that. */
+static int
+has_own_ipc(json_t *answer)
+{
+	json_t *option;
+	size_t i;
+
+	json_array_foreach (json_object_get(answer, "SecurityOptions"), i, option) {
+		const char *text = json_is_string(option) ? json_string_value(option) : "";
+
+		if (strncmp(text, "name=rootless", 13) == 0 ||
+		    strncmp(text, "name=userns", 11) == 0)
+			return 0;
+	}
+	return strstr(proxy.config->str[CFG_DOCKER_RUNTIME], "runsc") == NULL;
+}
+
 /* What is asked of an engine before it is used. */
 static void
 abilities(json_t *answer)
@@ -117,6 +135,7 @@ abilities(json_t *answer)
 	if (runtime[0] != '\0' &&
 	    json_object_get(json_object_get(answer, "Runtimes"), runtime) == NULL)
 		fatal_config("DOCKER_RUNTIME: the container engine has no runtime \"%s\"", runtime);
+	proxy.own_ipc = has_own_ipc(answer);
 	proxy.nano_cpus = json_integer_value(json_object_get(answer, "NCPU")) * 1000000000;
 	if (proxy.nano_cpus <= 0)
 		fatal_config("the container engine says that it has no CPU");

@@ -32,6 +32,7 @@ extern struct proxy {
 	int unsure;            /* up, but it may have become another one */
 	int minor;             /* of the API version spoken: 1.minor */
 	int64_t nano_cpus;     /* all that the engine's host has */
+	int own_ipc;           /* it may set the kernel's settings for an IPC namespace */
 	char arch[32];         /* of its images */
 } proxy;
 

@@ -110,6 +110,12 @@ def test_killing_everything_including_the_supervisors_ends_execs_with_137_and_no
     assert b.sh("echo on") == "on\n"
 
 
+def test_no_lease_holds_up_pid_1(box):
+    """Who opens a file with a lease of somebody else on it waits up to 45 s."""
+    source = "import fcntl\nf = open('L', 'w')\nfor c in (fcntl.F_SETLEASE, 1040):\n try: fcntl.fcntl(f, c, fcntl.F_WRLCK); print('held', c)\n except OSError: pass"
+    assert box.python(source) == ""
+
+
 def test_stopping_everything_else_does_not_stop_the_sandbox(make):
     b = make(memory_mb=64)
     events = b.stream("echo on; kill -STOP -1; sleep 99", timeout_seconds=3)

@@ -29,6 +29,61 @@ def test_tmp_and_shared_memory_cannot_take_the_sandbox_down(make):
     b.sh("rm -f /tmp/fill /dev/shm/fill")
 
 
+LASTING = """
+import ctypes, os
+c = ctypes.CDLL(None, use_errno=True)
+c.shmat.restype = ctypes.c_void_p
+def shm():
+    while (i := c.shmget(0, 1 << 20, 0o600)) >= 0:
+        p = c.shmat(i, None, 0); ctypes.memset(p, 1, 1 << 20); c.shmdt(ctypes.c_void_p(p))
+def msg():
+    m = ctypes.create_string_buffer(b'\\1' + b'\\0' * 20)
+    while (q := c.msgget(0, 0o600)) >= 0:
+        while c.msgsnd(q, m, 0, 0o4000) == 0: pass
+def sem():
+    while c.semget(0, 200, 0o600) >= 0: pass
+def empty(d):
+    try:
+        for i in range(200_000): os.close(os.open(f'{d}/e{i}', os.O_CREAT | os.O_WRONLY))
+    except OSError: pass
+def full(d):
+    try:
+        with open(d + '/full', 'wb', 0) as f:
+            while f.write(b'x' * 65536): pass
+    except OSError: pass
+for f, *a in ((shm,), (msg,), (sem,), (empty, '/tmp'), (empty, '/dev/shm'), (full, '/tmp'), (full, '/dev/shm')):
+    if os.fork() == 0:
+        try: f(*a)
+        finally: os._exit(0)
+    os.wait()
+    print(f.__name__, flush=True)
+"""
+
+
+def test_memory_that_no_process_holds_leaves_room_for_the_next_command(make):
+    b = make(memory_mb=64)
+    r = b.exec(["python3", "-c", LASTING], timeout_seconds=50)
+    assert r["stdout"].split() == ["shm", "msg", "sem", "empty", "empty", "full", "full"], r
+    assert b.sh("echo ok") == "ok\n"
+    b.put("f", b"1")
+    assert b.content("f") == b"1"
+
+
+def test_access_lists_cannot_take_memory_of_the_host(make):
+    """The kernel does not count them, and 64 KiB each would be possible."""
+    b = make(memory_mb=64)
+    source = """
+import os, struct
+acl = lambda n: struct.pack('<I', 2) + b''.join(struct.pack('<HHI', *e) for e in
+    [(1, 6, 2**32 - 1)] + [(2, 4, 10000 + i) for i in range(n)] + [(4, 4, 2**32 - 1), (16, 7, 2**32 - 1), (32, 4, 2**32 - 1)])
+open('/tmp/f', 'w')
+for n in (1, 100, 1000, 8000):
+    try: os.setxattr('/tmp/f', 'system.posix_acl_access', acl(n)); print(n)
+    except PermissionError: print('refused')
+"""
+    assert b.python(source).split() == ["1", "100", "refused", "refused"]
+
+
 @pytest.mark.parametrize("bomb", ["python", "shell"])
 def test_fork_bomb_ends_with_its_timeout_and_the_next_command_works(make, bomb):
     b = make(pids_limit=64, memory_mb=256)

@@ -157,8 +157,11 @@ def sandbox_body(image, name, seccomp, **kw):
         "MemorySwap": 512 << 20,
         "PidsLimit": 256,
         "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}, {"Name": "nofile", "Soft": 1024, "Hard": 4096}],
-        "Tmpfs": {"/tmp": "rw,nosuid,nodev,exec,size=256m,mode=1777"},
-        "ShmSize": 16 << 20,
+        "Tmpfs": {
+            "/tmp": "rw,nosuid,nodev,exec,size=256m,nr_inodes=32768,mode=1777",
+            "/dev/shm": "rw,nosuid,nodev,noexec,size=16m,nr_inodes=4096,mode=1777",
+        },
+        "Sysctls": {"kernel.shmall": "8192", "kernel.msgmni": "32", "kernel.sem": "250 16384 100 128"},
     }
     return {
         "Image": image,
@@ -182,15 +185,20 @@ def check_body(r, maxima=(4 * 10**9, 4096 << 20, 4096)):
     host = body["HostConfig"]
     profile = host["SecurityOpt"][1].removeprefix("seccomp=")
     assert json.loads(profile)["defaultAction"] == "SCMP_ACT_ERRNO"
-    free = {k: host[k] for k in ("NanoCpus", "Memory", "MemorySwap", "PidsLimit", "ReadonlyRootfs", "NetworkMode", "Tmpfs", "ShmSize")}
+    free = {k: host[k] for k in ("NanoCpus", "Memory", "MemorySwap", "PidsLimit", "ReadonlyRootfs", "NetworkMode", "Tmpfs", "Sysctls")}
     assert body == sandbox_body(body["Image"], r.query["name"], host["SecurityOpt"][1], **free)
     assert re.fullmatch("sha256:" + ID, body["Image"])
     assert (
         0 < free["NanoCpus"] <= maxima[0] and 0 < free["Memory"] == free["MemorySwap"] <= maxima[1] and 0 < free["PidsLimit"] <= maxima[2]
     )
     assert free["NetworkMode"] in ("none", "agent-sandbox-net") and isinstance(free["ReadonlyRootfs"], bool)
-    tmp = int(re.fullmatch(r"rw,nosuid,nodev,exec,size=(\d+)m,mode=1777", free["Tmpfs"]["/tmp"])[1]) << 20
-    assert tmp <= free["Memory"] // 2 and free["ShmSize"] <= free["Memory"] // 16
+    lasting = 0
+    for path, how in (("/tmp", "exec"), ("/dev/shm", "noexec")):
+        size, inodes = re.fullmatch(rf"rw,nosuid,nodev,{how},size=(\d+)m,nr_inodes=(\d+),mode=1777", free["Tmpfs"][path]).groups()
+        lasting += (int(size) << 20) + int(inodes) * 1024
+    pages, queues, semaphores = (int(free["Sysctls"]["kernel." + k].split()[i]) for k, i in (("shmall", 0), ("msgmni", 0), ("sem", 1)))
+    lasting += pages * 4096 + queues * (1 << 20) + semaphores * 64
+    assert lasting <= free["Memory"] * 13 // 16, "what no process owns leaves memory for processes"
 
 
 # the closed set
@@ -870,6 +878,15 @@ def test_network_that_is_not_allowed_is_forbidden(engine):
     with Proxy(engine, config={"ALLOW_NETWORK": "false"}) as p:
         p.failed(p.create(network=1), "FAIL_FORBIDDEN", "network")
         assert not engine.find("networks/agent|name=agent-sandbox-sb")
+
+
+@pytest.mark.parametrize("option", ["name=rootless", "name=userns"])
+def test_engine_in_a_user_namespace_is_not_asked_for_what_it_cannot_set(engine, option):
+    engine.info["SecurityOptions"] = ["name=seccomp,profile=default", option]
+    with Proxy(engine) as p:
+        p.container()
+    host = engine.find("name=agent-sandbox-sb_")[0].json()["HostConfig"]
+    assert "Sysctls" not in host and "nr_inodes" in host["Tmpfs"]["/tmp"]
 
 
 def test_under_gvisor_a_ulimit_carries_the_process_limit(engine):

@@ -108,8 +108,21 @@ def test_sockets_are_of_few_families(profile):
         (16, 3, 9),
         (16, 3, 15),
     ]
+    bad += [(2, 6, 0), (2, 5, 0), (2, 3, 0), (2, 10, 0), (10, 6, 0), (10, 5, 0), (2, 5, 6), (2, 3, 1)]  # types that load modules
     assert [verdict(profile, "socket", *s) for s in bad] == [1] * len(bad)
     assert verdict(profile, "socketpair", 1) == 0 and verdict(profile, "socketpair", 30) == 1
+
+
+def test_nobody_can_hold_up_who_opens_or_renames_a_file(profile):
+    assert [verdict(profile, "fcntl", 3, c) for c in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 36, 37, 38, 1026, 1030, 1031, 1032, 1033, 1034)] == [0] * 19
+    assert [verdict(profile, "fcntl", 3, c) for c in (1024, 1025, 1040, 1041, 1024 | 1 << 32, 2048)] == [1] * 6
+
+
+@pytest.mark.parametrize("name", ["setxattr", "lsetxattr", "fsetxattr"])
+def test_attributes_are_small(profile, name):
+    assert [verdict(profile, name, 0, 0, 0, n) for n in (0, 1, 4095)] == [0] * 3
+    assert [verdict(profile, name, 0, 0, 0, n) for n in (4096, 65536, 0xFFFFF000)] == [1] * 3
+    assert verdict(profile, "setxattrat") == 38
 
 
 def test_personalities_are_the_usual_ones(profile):
