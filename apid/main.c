@@ -48,19 +48,25 @@ end_late(evutil_socket_t fd, short what, void *arg)
 /* Streams get their last line, waiting requests a 503; then we leave, after two seconds in any
  * case. */
 static void
-on_term(evutil_socket_t fd, short what, void *arg)
+go_down(void)
 {
 	static const struct timeval patience = {1, 800000};
 	static int going;
 
-	(void)fd;
-	(void)what;
-	(void)arg;
 	if (going++)
 		return;
 	if (event_base_once(apid.base, -1, EV_TIMEOUT, end_late, NULL, &patience) == -1)
 		fatalx("event_base_once");
 	gate_going_down(end);
+}
+
+static void
+on_term(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+	go_down();
 }
 
 /* Libraries open files when they are first used: later there are none. */
@@ -94,7 +100,7 @@ main(void)
 		fatalx("evsignal");
 	gate_init(apid.base, FD_SECOND);
 	child_confine(&child, &confine_apid);
-	managerd_init(apid.base, FD_PEER);
+	managerd_init(apid.base, FD_PEER, go_down);
 	child_ready(&child, child_run(&child, apid.base, &parent_child_proto, NULL));
 	event_base_dispatch(apid.base);
 	return 0;

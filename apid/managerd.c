@@ -20,6 +20,7 @@ struct call {
 };
 
 static struct call *calls;
+static void (*when_gone)(void);
 static uint32_t ncalls, first_free = UINT32_MAX;
 
 static uint32_t
@@ -132,12 +133,13 @@ on_gone(struct chan *chan)
 	(void)chan;
 	/* The parent says why. */
 	log_debug("managerd is gone, so am I");
-	exit(0);
+	when_gone();
 }
 
 void
-managerd_init(struct event_base *base, int fd)
+managerd_init(struct event_base *base, int fd, void (*gone)(void))
 {
+	when_gone = gone;
 	apid.managerd = chan_event_new(
 	    base, fd, &apid_managerd_proto, APID, MANAGERD, on_message, on_gone, NULL);
 }

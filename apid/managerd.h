@@ -25,8 +25,8 @@ struct answer {
 
 typedef void (*call_cb)(void *arg, const struct answer *);
 
-/* Fatal when managerd is gone or breaks the rules. */
-void managerd_init(struct event_base *, int fd);
+/* gone() is called when managerd has gone; fatal when it breaks the rules. */
+void managerd_init(struct event_base *, int fd, void (*gone)(void));
 /* An id to send a request with; cb gets its answer(s), the last one ends it. 0: overloaded, refuse
  * with 503. */
 uint64_t call_new(enum call_kind, call_cb, void *arg);

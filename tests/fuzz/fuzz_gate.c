@@ -147,7 +147,7 @@ init(void)
 	    socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == -1)
 		abort();
 	gate_init(apid.base, fd);
-	managerd_init(apid.base, pair[0]);
+	managerd_init(apid.base, pair[0], abort);
 	manager = chan_event_new(
 	    apid.base, pair[1], &apid_managerd_proto, MANAGERD, APID, play_manager, never, NULL);
 }

@@ -1,0 +1,23 @@
+"""apid when the program it asks is no more."""
+
+import socket
+
+from apid_server import BOX_URL, Server, head, post, statuses, until
+
+
+def test_end_of_managerd_is_told_to_whoever_waits_in_the_one_shape():
+    s = Server()
+    s.on["GET"] = lambda *_: None
+    with s.connect() as stream, s.connect() as waiting:
+        stream.sendall(post(BOX_URL + "/exec/stream", {"command": "wait"}))
+        rest = stream.recv(4096)
+        waiting.sendall(head("GET", BOX_URL))
+        assert until(lambda: any(m.name == "GET" for m in s.seen))
+        s.chan.sock.shutdown(socket.SHUT_RDWR)
+        got = waiting.recv(4096)
+        assert statuses(got) == [503] and b'"code":"unavailable"' in got and b"Retry-After: " in got
+        while part := stream.recv(4096):
+            rest += part
+        assert b'{"type":"error",' in rest and rest.endswith(b"0\r\n\r\n")
+    assert s.program.wait(2.5) == 0
+    s.program.stop()
