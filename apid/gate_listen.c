@@ -6,6 +6,7 @@
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
+#include <sys/socket.h>
 
 #include "apid/gate_listen.h"
 #include "common/log.h"
@@ -85,6 +86,17 @@ is_late(struct conn *c)
 	}
 }
 
+/* What a client does not read would stay in the kernel after the close, so that is a reset. */
+static void
+end_late(struct conn *c)
+{
+	static const struct linger reset = {.l_onoff = 1};
+
+	if (gate_unsent(c) > 0)
+		setsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	gate_doom(c);
+}
+
 static void
 on_tick(evutil_socket_t fd, short what, void *arg)
 {
@@ -97,7 +109,7 @@ on_tick(evutil_socket_t fd, short what, void *arg)
 	refusals = 0;
 	for (c = TAILQ_FIRST(&conns); c != NULL; c = TAILQ_NEXT(c, entry)) {
 		if (is_late(c))
-			gate_doom(c);
+			end_late(c);
 	}
 	if (nconns == 0)
 		event_del(ticker);
