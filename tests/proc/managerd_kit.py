@@ -32,21 +32,27 @@ class Engine:
         self.count = 0
         self.images = {IMAGE}
         self.most = 0  # containers at once
+        self.old = set()  # containers whose init speaks another version
+        self.all_old = False  # so does that of every new one
+        self.identity = ""
 
     def add(self, sandbox, generation, state=layout.STATE_CREATED):
         self.count += 1
         cid = f"{self.count:064x}"
         self.containers[cid] = [sandbox, generation, state]
         self.volumes.add((sandbox, generation))
+        if self.all_old:
+            self.old.add(cid)
         self.most = max(self.most, len(self.containers))
         return cid
 
-    def remove(self, sandbox, generation, cid=""):
+    def remove(self, sandbox, generation, cid="", keep_volume=0):
         for k, (s, g, _) in list(self.containers.items()):
             if (s, g) == (sandbox, generation):
                 assert cid in ("", k)
                 del self.containers[k]
-        self.volumes.discard((sandbox, generation))
+        if not keep_volume:
+            self.volumes.discard((sandbox, generation))
 
     def empty(self):
         return not self.containers and not self.volumes
@@ -62,10 +68,10 @@ class Session:
 class Server:
     """One run of managerd. hold: names of messages that are swallowed (the step at which it then hangs)."""
 
-    def __init__(self, data, engine, config=None, hold=(), up=True, answer_list=True, ready=True, **more):
+    def __init__(self, data, engine, config=None, hold=(), up=True, answer_list=True, ready=True, mute=(), fail=None, **more):
         self.engine, self.hold, self.up, self.answer_list = engine, set(hold), up, answer_list
-        self.mute = set()  # done by the engine, but never answered
-        self.fail = {}  # message: (why, text)
+        self.mute = set(mute)  # done by the engine, but never answered
+        self.fail = dict(fail or {})  # message: (why, text)
         self.held, self.seen, self.sessions, self.killed = [], [], {}, []
         self.job_status = 200  # of what sessions end
         self.restore_status = 200
@@ -75,6 +81,7 @@ class Server:
         self.lock = threading.RLock()
         self.next = 0
         self.answers = {}
+        self.attached = {}  # sandbox: container
         config = {"API_KEYS": KEY, "REAP_INTERVAL_SECONDS": "0.2", "DISK_FLOOR_MB": 100} | (config or {})
         self.p = layout.Program("managerd", ["chan", "chan"], config=config, path=str(data), ready=False, **more)
         self.apid, self.docker = self.p.peers
@@ -166,7 +173,9 @@ class Server:
             s.guest, s.sandbox = m.fd, m.fields["sandbox"]
             if self.up_delay:
                 time.sleep(self.up_delay)
-            if "UP" not in self.hold:
+            if self.attached[s.sandbox] in self.engine.old:
+                s.chan.send("S_DOWN", 0, {"why": layout.DOWN_VERSION, "guest_version": 7}, "guest version")
+            elif "UP" not in self.hold:
                 s.chan.send("S_UP", 0, {"guest_version": 1})
         elif m.name == "S_END":
             s.ended = m.fields["reason"]
@@ -219,7 +228,12 @@ class Server:
         if m.name == "D_INSTANCE":
             self.uuid = m.fields["uuid"]
             self.known = set()
-            d.send("D_ENGINE", 0, {"up": int(self.up), "version": "20.10.24", "api": "1.41"}, "" if self.up else "the engine is away")
+            d.send(
+                "D_ENGINE",
+                0,
+                {"up": int(self.up), "version": "20.10.24", "api": "1.41", "id": e.identity},
+                "" if self.up else "the engine is away",
+            )
             return
         if not self.up:
             d.send("D_FAILED", m.id, {"why": layout.FAIL_UNREACHABLE}, "the Docker engine is unreachable")
@@ -235,6 +249,9 @@ class Server:
         elif m.name == "D_CREATE":
             assert not any((s, g) == (m.fields["sandbox"], m.fields["generation"]) for s, g, _ in e.containers.values())
             self.last_create = m.fields
+            if m.fields["keep_volume"] and (m.fields["sandbox"], m.fields["generation"]) not in e.volumes:
+                d.send("D_FAILED", m.id, {"why": layout.FAIL_GONE}, "no such container")
+                return
             e.labels[m.fields["sandbox"], m.fields["generation"]] = self.uuid
             self.known.add(e.add(m.fields["sandbox"], m.fields["generation"]))
             d.send("D_CREATED", m.id, {"container": list(e.containers)[-1]})
@@ -244,6 +261,7 @@ class Server:
                 d.send("D_FAILED", m.id, {"why": layout.FAIL_GONE}, "no such container")
                 return
             c[2] = layout.STATE_RUNNING
+            self.attached[c[0]] = m.fields["container"]
             a, b = socket.socketpair()
             d.send("D_ATTACHED", m.id, {"container": m.fields["container"]}, fd=b)
             a.close(), b.close()
@@ -252,7 +270,7 @@ class Server:
             state = {"state": c[2] if c else layout.STATE_GONE, "foreign_workspace": int(self.foreign)}
             d.send("D_STATE", m.id, {"container": m.fields["container"]} | state)
         elif m.name == "D_DESTROY":
-            e.remove(m.fields["sandbox"], m.fields["generation"], m.fields["container"])
+            e.remove(m.fields["sandbox"], m.fields["generation"], m.fields["container"], m.fields["keep_volume"])
             d.send("D_DONE", m.id)
         elif m.name == "D_LIST":
             if not self.answer_list:
@@ -451,7 +469,7 @@ def engine():
 def start(data, engine):
     servers = []
 
-    def one(data=data, **more):
+    def one(data=data, engine=engine, **more):
         s = Server(data, engine, **more)
         servers.append(s)
         return s
