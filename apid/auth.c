@@ -41,13 +41,13 @@ basic_key(struct slice text, char buf[KEY_MAX * 2])
 	return (struct slice){colon + 1, n - (size_t)(colon + 1 - buf)};
 }
 
-int
-auth_key(const struct head *h, uint8_t digest[32])
+/* buf: for a key that is not in the head as such. */
+static int
+find_key(const struct head *h, char buf[KEY_MAX * 2], uint8_t digest[32])
 {
 	struct slice header = h->field[FIELD_AUTHORIZATION], other = h->field[FIELD_API_KEY],
 		     scheme;
 	struct slice key = {NULL, 0};
-	char buf[KEY_MAX * 2];
 	const char *p;
 
 	if (header.p != NULL && header.n > 0) {
@@ -74,6 +74,15 @@ auth_key(const struct head *h, uint8_t digest[32])
 	if (key.p == NULL)
 		return 0;
 	sha256(key.p, key.n, digest);
-	explicit_bzero(buf, sizeof(buf));
 	return 1;
+}
+
+int
+auth_key(const struct head *h, uint8_t digest[32])
+{
+	char buf[KEY_MAX * 2];
+	int found = find_key(h, buf, digest);
+
+	explicit_bzero(buf, sizeof(buf));
+	return found;
 }

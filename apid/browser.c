@@ -7,8 +7,11 @@
 int
 browser_is_loopback(const char *address)
 {
+	static const char mapped[] = "::ffff:127.";
+
 	return strcmp(address, "localhost") == 0 || strcmp(address, "::1") == 0 ||
-	       strcmp(address, "[::1]") == 0 || strncmp(address, "127.", 4) == 0;
+	       strcmp(address, "[::1]") == 0 || strncmp(address, "127.", 4) == 0 ||
+	       strncmp(address, mapped, sizeof(mapped) - 1) == 0;
 }
 
 /* The host of "host", "host:port", "[v6]" or "[v6]:port"; n is 0 when it is none of these. */

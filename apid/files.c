@@ -144,7 +144,8 @@ read_meta(struct file *f, const uint8_t *p, size_t n)
 	if (f->has_meta || n != sizeof(f->meta))
 		return -1;
 	memcpy(&f->meta, p, n);
-	if (f->meta.length < 0 || f->meta.size < 0 || f->meta.first < 0)
+	if (f->meta.length < 0 || f->meta.size < 0 || f->meta.first < 0 ||
+	    f->meta.first > f->meta.size || f->meta.length > f->meta.size - f->meta.first)
 		return -1;
 	f->has_meta = 1;
 	return 0;

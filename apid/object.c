@@ -137,6 +137,41 @@ object_unknown(struct req *r)
 }
 
 int
+object_fields(struct req *r, const struct field *field, size_t n, json_t **value)
+{
+	if (r->id == 0) {
+		object_unknown(r);
+		return -1;
+	}
+	if (json_fields(r->json, field, n, value, &r->refusal) == 0)
+		return 0;
+	req_refuse(r, &r->refusal);
+	return -1;
+}
+
+int
+object_call(struct req *r, enum call_kind kind, call_cb cb, struct m_ask *ask)
+{
+	if ((r->call = call_new(kind, cb, r)) == 0) {
+		req_overloaded(r);
+		return -1;
+	}
+	req_ask(r, ask);
+	return 0;
+}
+
+int
+object_ask_id(struct req *r, enum call_kind kind, call_cb cb, struct m_id *m)
+{
+	memset(m, 0, sizeof(*m));
+	m->id = r->id;
+	if (r->id != 0)
+		return object_call(r, kind, cb, &m->ask);
+	object_unknown(r);
+	return -1;
+}
+
+int
 object_idempotency(struct req *r, struct m_create *m)
 {
 	struct slice key = r->head.field[FIELD_IDEMPOTENCY_KEY];

@@ -18,6 +18,15 @@ void object_answer_none(void *arg, const struct answer *);
 
 /* The id in the path was malformed: 404, as for an unknown one. */
 void object_unknown(struct req *);
+/* The fields of the body, behind a good id in the path. -1: the request was answered. */
+int object_fields(struct req *, const struct field *, size_t n, json_t **value);
+/*
+ * Opens the call whose id is r->call, and says in ask who asks: to be sent at once. -1: the request
+ * was answered.
+ */
+int object_call(struct req *, enum call_kind, call_cb, struct m_ask *ask);
+/* The same for the message that is only the id in the path. */
+int object_ask_id(struct req *, enum call_kind, call_cb, struct m_id *);
 /* Idempotency-Key: 0, or -1 when the request was refused. */
 int object_idempotency(struct req *, struct m_create *);
 

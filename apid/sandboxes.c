@@ -1,7 +1,7 @@
 /* The routes of sandboxes: create, list, get, delete, renew. */
 #include <event2/buffer.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
 #include "apid/apid.h"
 #include "apid/data.h"
@@ -134,16 +134,19 @@ sandbox_create(struct req *r)
 	}
 	if (object_idempotency(r, &m) == -1)
 		return;
-	if ((r->call = call_new(CALL_SANDBOX, object_answer_created, r)) == 0 ||
-	    (fd = write_create_data(v[F_ENV], v[F_LABELS])) == -1) {
+	/* First, since a call that was opened must be sent. */
+	if ((fd = write_create_data(v[F_ENV], v[F_LABELS])) == -1) {
 		req_overloaded(r);
+		return;
+	}
+	if (object_call(r, CALL_SANDBOX, object_answer_created, &m.ask) == -1) {
+		close(fd);
 		return;
 	}
 	if (v[F_IMAGE] != NULL) {
 		image = json_string_value(v[F_IMAGE]);
 		image_len = json_string_length(v[F_IMAGE]);
 	}
-	req_ask(r, &m.ask);
 	send_CREATE(apid.managerd, r->call, &m, image, image_len, fd);
 }
 
@@ -188,30 +191,12 @@ sandbox_list(struct req *r)
 		list_next(l);
 }
 
-/* The message that is only an id. Returns -1 when the request was answered already. */
-static int
-ask_id(struct req *r, enum call_kind kind, call_cb cb, struct m_id *m)
-{
-	memset(m, 0, sizeof(*m));
-	if (r->id == 0) {
-		object_unknown(r);
-		return -1;
-	}
-	if ((r->call = call_new(kind, cb, r)) == 0) {
-		req_overloaded(r);
-		return -1;
-	}
-	req_ask(r, &m->ask);
-	m->id = r->id;
-	return 0;
-}
-
 void
 sandbox_get(struct req *r)
 {
 	struct m_id m;
 
-	if (ask_id(r, CALL_SANDBOX, object_answer_ok, &m) == 0)
+	if (object_ask_id(r, CALL_SANDBOX, object_answer_ok, &m) == 0)
 		send_GET(apid.managerd, r->call, &m, NULL, 0, -1);
 }
 
@@ -220,7 +205,7 @@ sandbox_delete(struct req *r)
 {
 	struct m_id m;
 
-	if (ask_id(r, CALL_REPLY, object_answer_none, &m) == 0)
+	if (object_ask_id(r, CALL_REPLY, object_answer_none, &m) == 0)
 		send_DESTROY(apid.managerd, r->call, &m, NULL, 0, -1);
 }
 
@@ -231,23 +216,14 @@ sandbox_timeout(struct req *r)
 	struct m_timeout m = {0};
 	json_t *v;
 
-	if (r->id == 0) {
-		object_unknown(r);
+	if (object_fields(r, fields, 1, &v) == -1)
 		return;
-	}
-	if (json_fields(r->json, fields, 1, &v, &r->refusal) == -1) {
-		req_refuse(r, &r->refusal);
-		return;
-	}
 	if (v == NULL) {
 		req_error(r, 422, "timeout_seconds: must be given");
 		return;
 	}
-	if ((r->call = call_new(CALL_SANDBOX, object_answer_ok, r)) == 0) {
-		req_overloaded(r);
+	if (object_call(r, CALL_SANDBOX, object_answer_ok, &m.ask) == -1)
 		return;
-	}
-	req_ask(r, &m.ask);
 	m.sandbox = r->id;
 	m.ttl_s = json_int(v, 0);
 	send_SET_TIMEOUT(apid.managerd, r->call, &m, NULL, 0, -1);

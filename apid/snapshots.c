@@ -31,14 +31,8 @@ snapshot_make(struct req *r)
 	size_t n = 0;
 	json_t *v;
 
-	if (r->id == 0) {
-		object_unknown(r);
+	if (object_fields(r, fields, 1, &v) == -1)
 		return;
-	}
-	if (json_fields(r->json, fields, 1, &v, &r->refusal) == -1) {
-		req_refuse(r, &r->refusal);
-		return;
-	}
 	if (v != NULL) {
 		name = json_string_value(v);
 		n = json_string_length(v);
@@ -52,11 +46,8 @@ snapshot_make(struct req *r)
 			return;
 		}
 	}
-	if ((r->call = call_new(CALL_SNAPSHOT, object_answer_created, r)) == 0) {
-		req_overloaded(r);
+	if (object_call(r, CALL_SNAPSHOT, object_answer_created, &m.ask) == -1)
 		return;
-	}
-	req_ask(r, &m.ask);
 	m.sandbox = r->id;
 	send_SNAPSHOT_MAKE(apid.managerd, r->call, &m, name, n, -1);
 }
@@ -92,29 +83,12 @@ snapshot_list(struct req *r)
 	list_next(l);
 }
 
-static int
-ask_id(struct req *r, enum call_kind kind, call_cb cb, struct m_id *m)
-{
-	memset(m, 0, sizeof(*m));
-	if (r->id == 0) {
-		object_unknown(r);
-		return -1;
-	}
-	if ((r->call = call_new(kind, cb, r)) == 0) {
-		req_overloaded(r);
-		return -1;
-	}
-	req_ask(r, &m->ask);
-	m->id = r->id;
-	return 0;
-}
-
 void
 snapshot_get(struct req *r)
 {
 	struct m_id m;
 
-	if (ask_id(r, CALL_SNAPSHOT, object_answer_ok, &m) == 0)
+	if (object_ask_id(r, CALL_SNAPSHOT, object_answer_ok, &m) == 0)
 		send_SNAPSHOT_GET(apid.managerd, r->call, &m, NULL, 0, -1);
 }
 
@@ -123,7 +97,7 @@ snapshot_delete(struct req *r)
 {
 	struct m_id m;
 
-	if (ask_id(r, CALL_REPLY, object_answer_none, &m) == 0)
+	if (object_ask_id(r, CALL_REPLY, object_answer_none, &m) == 0)
 		send_SNAPSHOT_DELETE(apid.managerd, r->call, &m, NULL, 0, -1);
 }
 
@@ -134,14 +108,8 @@ snapshot_rollback(struct req *r)
 	struct m_rollback m = {0};
 	json_t *v;
 
-	if (r->id == 0) {
-		object_unknown(r);
+	if (object_fields(r, fields, 1, &v) == -1)
 		return;
-	}
-	if (json_fields(r->json, fields, 1, &v, &r->refusal) == -1) {
-		req_refuse(r, &r->refusal);
-		return;
-	}
 	if (v == NULL) {
 		req_error(r, 422, "snapshot_id: must be given");
 		return;
@@ -150,11 +118,8 @@ snapshot_rollback(struct req *r)
 		req_error(r, 404, "snapshot %.64s not found", json_string_value(v));
 		return;
 	}
-	if ((r->call = call_new(CALL_SANDBOX, object_answer_ok, r)) == 0) {
-		req_overloaded(r);
+	if (object_call(r, CALL_SANDBOX, object_answer_ok, &m.ask) == -1)
 		return;
-	}
-	req_ask(r, &m.ask);
 	m.sandbox = r->id;
 	send_ROLLBACK(apid.managerd, r->call, &m, NULL, 0, -1);
 }
@@ -174,14 +139,8 @@ snapshot_fork(struct req *r)
 	struct m_create m = {.network = NOT_GIVEN, .read_only = NOT_GIVEN};
 	json_t *v[FORK_FIELDS];
 
-	if (r->id == 0) {
-		object_unknown(r);
+	if (object_fields(r, fork_fields, FORK_FIELDS, v) == -1)
 		return;
-	}
-	if (json_fields(r->json, fork_fields, FORK_FIELDS, v, &r->refusal) == -1) {
-		req_refuse(r, &r->refusal);
-		return;
-	}
 	if (v[F_CPUS] != NULL && (m.nano_cpus = json_scaled(v[F_CPUS], 1e9)) == -1) {
 		req_error(r, 422, "cpus: must be a number > 0");
 		return;
@@ -193,10 +152,7 @@ snapshot_fork(struct req *r)
 	m.snapshot = r->id;
 	if (object_idempotency(r, &m) == -1)
 		return;
-	if ((r->call = call_new(CALL_SANDBOX, object_answer_created, r)) == 0) {
-		req_overloaded(r);
+	if (object_call(r, CALL_SANDBOX, object_answer_created, &m.ask) == -1)
 		return;
-	}
-	req_ask(r, &m.ask);
 	send_FORK(apid.managerd, r->call, &m, NULL, 0, -1);
 }

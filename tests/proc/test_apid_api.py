@@ -853,6 +853,13 @@ def test_range_with_a_condition_that_cannot_be_checked_gives_all_of_the_file(ser
     assert r.status_code == 200 and r.content == b"0123456789"
 
 
+@pytest.mark.parametrize("size, first, length", [(10, 11, 0), (10, 5, 6), (10, 2**63 - 1, 2**63 - 1), (-1, 0, 0), (0, 0, -1)])
+def test_part_of_a_file_that_cannot_be_is_not_announced(server, size, first, length):
+    meta = layout.pack("r_meta", {"size": size, "first": first, "length": length})
+    server.on["FILE_READ"] = lambda s, m: s.spawn(m, lambda r: r.send(layout.RECORD_META, meta))
+    error(server("GET", BOX_URL + "/files?path=x", headers={"Range": "bytes=2-5"}), 502)
+
+
 def test_download_that_breaks_looks_broken(server):
     def work(r):
         r.send(layout.RECORD_META, layout.pack("r_meta", {"size": 1000, "length": 1000}))

@@ -237,6 +237,8 @@ loopback_addresses_are_known(void **state)
 	(void)state;
 	assert_true(browser_is_loopback("127.0.0.1") && browser_is_loopback("127.9.9.9"));
 	assert_true(browser_is_loopback("::1") && browser_is_loopback("localhost"));
+	assert_true(browser_is_loopback("::ffff:127.0.0.1"));
+	assert_false(browser_is_loopback("::ffff:192.0.2.127"));
 	assert_false(browser_is_loopback("0.0.0.0") || browser_is_loopback("::") ||
 		     browser_is_loopback("192.0.2.1"));
 }
