@@ -16,6 +16,9 @@
 #include "apid/gate_listen.h"
 #include "common/log.h"
 
+#define READ_STEP 4096          /* what libevent reads at most at a time */
+#define WRITE_STEP (256 * 1024) /* and what it may write */
+
 static struct conn **by_fd; /* evhttp has no pointer for us */
 
 void
@@ -197,6 +200,22 @@ run_head(struct conn *c)
 	evbuffer_free(line);
 }
 
+/* libevent reads 4 KiB at a time. Of a body that somebody takes, what more lies in the socket is
+ * read at once; its end, or an error, shows again at the next read. */
+static void
+read_more(struct conn *c)
+{
+	struct evbuffer_iovec room;
+	size_t most = RAW_HIGH - evbuffer_get_length(c->raw);
+	ssize_t n;
+
+	if (evbuffer_reserve_space(c->raw, (ev_ssize_t)most, &room, 1) != 1)
+		fatal("evbuffer");
+	n = recv(c->fd, room.iov_base, most, MSG_DONTWAIT);
+	room.iov_len = n > 0 ? (size_t)n : 0;
+	evbuffer_commit_space(c->raw, &room, 1);
+}
+
 static void
 on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
 {
@@ -209,6 +228,9 @@ on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
 		c->since = gate_tick();
 	evbuffer_remove_buffer(in, c->raw, evbuffer_get_length(in));
 	c->busy = 0;
+	if (c->state == GATE_BODY && c->accepted && !c->paused && info->n_added >= READ_STEP &&
+	    evbuffer_get_length(c->raw) < RAW_HIGH)
+		read_more(c);
 	if (c->state == GATE_CLOSING)
 		evbuffer_drain(c->raw, evbuffer_get_length(c->raw));
 	else if (c->state == GATE_HEAD)
@@ -417,6 +439,7 @@ gate_new_connection(struct event_base *base, void *arg)
 	    (c->bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE)) == NULL)
 		fatal("new connection");
 	bufferevent_incref(c->bev);
+	bufferevent_set_max_single_write(c->bev, WRITE_STEP);
 	c->fd = -1;
 	c->since = c->out_since = gate_tick();
 	evbuffer_add_cb(bufferevent_get_input(c->bev), on_input, c);

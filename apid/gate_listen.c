@@ -6,6 +6,8 @@
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "apid/gate_listen.h"
@@ -16,7 +18,8 @@
 #define RATE_SECONDS 30        /* in each such window a body must bring … */
 #define RATE_BYTES (64 * 1024) /* … this many bytes */
 #define STALL_SECONDS 30       /* a client that reads nothing of what waits for it */
-#define LINGER_SECONDS 2       /* after our last byte */
+#define UNSENT_MAX (128 * 1024)
+#define LINGER_SECONDS 2 /* after our last byte */
 #define REFUSALS_A_SECOND 5
 
 TAILQ_HEAD(conn_list, conn);
@@ -229,8 +232,13 @@ gate_going_down(void (*done)(void))
 void
 gate_init(struct event_base *base, int fd)
 {
+	const int unsent = UNSENT_MAX;
 	struct evhttp *http;
 
+	/* Accepted connections inherit it. With more in the socket a slow reader's progress would
+	 * not be seen. */
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent)) == -1)
+		log_warn("TCP_NOTSENT_LOWAT");
 	if ((http = evhttp_new(base)) == NULL)
 		fatalx("evhttp_new");
 	evhttp_set_allowed_methods(http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
