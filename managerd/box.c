@@ -1,5 +1,4 @@
 /* Keeps the table of sandboxes. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,19 +107,7 @@ box_each(void (*fn)(struct box *, void *), void *arg)
 int
 box_save(const struct box *box)
 {
-	char name[ID_TEXT_MAX + 8];
-	char *text;
-	int rc, saved;
-
-	text = record_box_encode(box);
-	store_name(name, "sb_", box->id, ".json");
-	rc = store_write(STORE_SANDBOXES, name, text, strlen(text));
-	saved = errno;
-	if (rc == -1)
-		log_warn("record %s", name);
-	free(text);
-	errno = saved;
-	return rc;
+	return store_record(STORE_SANDBOXES, "sb_", box->id, record_box_encode(box));
 }
 
 const char *

@@ -15,7 +15,7 @@ static json_t *
 strings_encode(const struct strings *s)
 {
 	json_t *list = json_array();
-	const char *p = s->bytes, *end = p + s->len;
+	const char *p = s->bytes, *end = strings_end(s);
 
 	for (; p < end; p += strlen(p) + 1)
 		if (json_array_append_new(list, json_string(p)) == -1)

@@ -1,7 +1,5 @@
 /* Keeps the table of snapshots. */
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/ids.h"
 #include "common/log.h"
@@ -71,17 +69,5 @@ snap_find(uint64_t id)
 int
 snap_save(const struct snap *snap)
 {
-	char name[ID_TEXT_MAX + 8];
-	char *text;
-	int rc, saved;
-
-	text = record_snap_encode(snap);
-	store_name(name, "snap_", snap->id, ".json");
-	rc = store_write(STORE_SNAPSHOTS, name, text, strlen(text));
-	saved = errno;
-	if (rc == -1)
-		log_warn("record %s", name);
-	free(text);
-	errno = saved;
-	return rc;
+	return store_record(STORE_SNAPSHOTS, "snap_", snap->id, record_snap_encode(snap));
 }

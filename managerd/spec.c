@@ -61,9 +61,15 @@ spec_clear(struct spec *spec)
 }
 
 const char *
+strings_end(const struct strings *s)
+{
+	return s->len == 0 ? s->bytes : s->bytes + s->len;
+}
+
+const char *
 spec_label(const struct spec *spec, const char *name)
 {
-	const char *p = spec->labels.bytes, *end = p + spec->labels.len;
+	const char *p = spec->labels.bytes, *end = strings_end(&spec->labels);
 	const char *value;
 
 	for (; p < end; p = value + strlen(value) + 1) {
@@ -77,7 +83,7 @@ spec_label(const struct spec *spec, const char *name)
 int
 spec_env_check(const struct strings *env)
 {
-	const char *p = env->bytes, *end = p + env->len;
+	const char *p = env->bytes, *end = strings_end(env);
 	const char *eq;
 
 	if (env->count > ENV_MAX || env->len > ENV_BYTES_MAX + ENV_MAX * 2)
@@ -93,7 +99,7 @@ spec_env_check(const struct strings *env)
 int
 spec_labels_check(const struct strings *labels)
 {
-	const char *p = labels->bytes, *end = p + labels->len;
+	const char *p = labels->bytes, *end = strings_end(labels);
 	size_t n = 0, len;
 
 	if (labels->count % 2 != 0 || labels->count > LABELS_MAX * 2)

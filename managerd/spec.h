@@ -26,6 +26,8 @@ struct spec {
 /* All fatal when out of memory. */
 void strings_add(struct strings *, const char *text, size_t len);
 void strings_clear(struct strings *);
+/* Behind the last byte; NULL, as bytes is, when there is none. */
+const char *strings_end(const struct strings *);
 void spec_copy(struct spec *to, const struct spec *from);
 void spec_clear(struct spec *);
 /* The value of a label, or NULL. */

@@ -103,6 +103,21 @@ fail:
 }
 
 int
+store_record(enum store_dir dir, const char *prefix, uint64_t id, char *text)
+{
+	char name[STORE_NAME_MAX];
+	int rc, saved;
+
+	rc = store_write(dir, store_name(name, prefix, id, ".json"), text, strlen(text));
+	saved = errno;
+	if (rc == -1)
+		log_warn("record %s", name);
+	free(text);
+	errno = saved;
+	return rc;
+}
+
+int
 store_remove(enum store_dir dir, const char *name)
 {
 	if (unlinkat(dirs[dir], name, 0) == -1)

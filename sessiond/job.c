@@ -428,6 +428,18 @@ job_flush(struct job *j)
 }
 
 void
+job_forward(struct job *j, uint8_t type, const struct data_record *r)
+{
+	uint32_t n = r->len < j->our_credit ? (uint32_t)r->len : j->our_credit;
+
+	if (n > 0)
+		guest_send_data(j->s, type, j->channel, r->p, n);
+	j->our_credit -= n;
+	j->bytes_in += n;
+	data_take(&j->data, n);
+}
+
+void
 job_pump(struct job *j)
 {
 	if (j->phase != JOB_OPEN || j->closing || j->sent_end || !(j->kind & JOB_TAKES))

@@ -119,6 +119,8 @@ void job_give(struct job *);
 void job_flush(struct job *);
 /* Takes from the peer what the guest can take now. */
 void job_pump(struct job *);
+/* Hands on what the guest's credit allows of a record of the peer. */
+void job_forward(struct job *, uint8_t type, const struct data_record *);
 void job_release_channel(struct job *);
 
 /* What only one kind does. */

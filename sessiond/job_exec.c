@@ -89,7 +89,6 @@ static int
 exec_pump_record(struct job *j)
 {
 	struct data_record r;
-	uint32_t n;
 
 	switch (data_next(&j->data, RECORD_MAX, &r)) {
 	case DATA_AGAIN:
@@ -110,12 +109,7 @@ exec_pump_record(struct job *j)
 		break;
 	}
 	if (r.type == RECORD_STDIN) {
-		n = r.len < j->our_credit ? (uint32_t)r.len : j->our_credit;
-		if (n > 0)
-			guest_send_data(j->s, G_STDIN, j->channel, r.p, n);
-		j->our_credit -= n;
-		j->bytes_in += n;
-		data_take(&j->data, n);
+		job_forward(j, G_STDIN, &r);
 		return 0;
 	}
 	data_take(&j->data, r.len);

@@ -232,7 +232,6 @@ static int
 file_pump_record(struct job *j)
 {
 	struct data_record r;
-	uint32_t n;
 
 	switch (data_next(&j->data, RECORD_MAX, &r)) {
 	case DATA_AGAIN:
@@ -256,12 +255,7 @@ file_pump_record(struct job *j)
 		job_fail(j, 500, "malformed upload");
 		return -1;
 	}
-	n = r.len < j->our_credit ? (uint32_t)r.len : j->our_credit;
-	if (n > 0)
-		guest_send_data(j->s, G_DATA, j->channel, r.p, n);
-	j->our_credit -= n;
-	j->bytes_in += n;
-	data_take(&j->data, n);
+	job_forward(j, G_DATA, &r);
 	return 0;
 }
 
