@@ -64,7 +64,7 @@ find_key(const struct head *h, char buf[KEY_MAX * 2], uint8_t digest[32])
 		if (!is_key(key))
 			return 0;
 	}
-	if (other.p != NULL) {
+	if (other.p != NULL && other.n > 0) {
 		if (!is_key(other))
 			return 0;
 		if (key.p != NULL && (key.n != other.n || memcmp(key.p, other.p, key.n) != 0))

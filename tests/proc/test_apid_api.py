@@ -45,6 +45,7 @@ GOOD = [
     [f"x-api-key:   {KEY}  "],
     [f"Authorization: Bearer {KEY}", f"X-API-Key: {KEY}"],
     ["Authorization:", f"X-API-Key: {KEY}"],
+    [f"Authorization: Bearer {KEY}", "X-API-Key:"],
     [basic(f"box:{KEY}")],
     [basic(f":{KEY}")],
     [basic(f"box:{KEY}").rstrip("=")],
