@@ -136,6 +136,8 @@ job_submit(struct box *box, struct job *job)
 		 box->nwaiting >= WAITING_MAX)
 		request_retry(&job->rq, 429, 1,
 		    "too many snapshots of this sandbox wait for one that is being made");
+	else if (session_ready(box) && chan_queued(box->session->chan) > CHAN_LOW)
+		request_retry(&job->rq, 503, 1, "the sandbox's session takes no more requests now");
 	else if (session_ready(box)) {
 		job_send(box, job);
 		return;

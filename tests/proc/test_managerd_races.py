@@ -113,6 +113,25 @@ def test_snapshots_that_wait_are_bounded(start):
         assert "too many snapshots" in refused(s.result(id), 429)
 
 
+def test_session_that_reads_nothing_costs_only_its_own_sandbox(start):
+    """One that was taken over, and ends jobs without ever having read them."""
+    s = start()
+    b, other = s.box(), s.box()
+    s.hold.add("S_EXEC")
+    with s.lock:
+        session = s.session_of(b)[0]
+        chan, session.chan = session.chan, None  # it is read no more
+    for n in range(1, 3000):
+        id, data = s.exec_send(b)
+        data.close()
+        if (m := s.result(id)).fields["status"] != 200:
+            break
+        chan.send("S_JOB_END", (1 << 32) + n, {"status": 200})
+    assert "no more requests" in refused(m, 503)
+    assert s.exec(other).fields["status"] == 200
+    chan.close()
+
+
 def test_list_that_the_engine_could_not_give_is_asked_for_again(start, engine):
     s = start()
     b = s.box()
