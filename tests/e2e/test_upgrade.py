@@ -64,7 +64,7 @@ def test_emptied_workspace_stays_empty_in_the_new_container(own, other_version, 
     engine.import_tar(ROOT / "build/images/debian-python-bookworm.tar", "upgrade-seed:1", 'CMD ["python3"]')
     name = f"seed-{os.getpid()}"
     engine.docker("create", "--name", name, "upgrade-seed:1")
-    folder = BUILD / "other-version/seed/workspace"
+    folder = engine.dir / name / "workspace"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "brought").write_text("by the image")
     for p in (folder, folder / "brought"):
@@ -72,6 +72,7 @@ def test_emptied_workspace_stays_empty_in_the_new_container(own, other_version, 
     engine.docker("cp", "-a", str(folder), f"{name}:/")
     engine.docker("commit", name, "upgrade-seed:1")
     engine.docker("rm", name)
+    shutil.rmtree(folder.parent)
     s = own(start=False, ALLOWED_IMAGES="upgrade-seed:1,python:*")
     s.programs = other_version
     s.start()
