@@ -162,6 +162,16 @@ body_sandbox(const struct m_d_create *m, const char *name)
 	return c;
 }
 
+json_t *
+body_sweeper(const struct m_d_create *m, const char *name)
+{
+	json_t *c = body_sandbox(m, name);
+
+	put(c, "OpenStdin", json_false());
+	put(c, "Cmd", json_pack("[s]", "--sweep"));
+	return c;
+}
+
 /* Never started. The tmpfs keep a VOLUME of the base from taking what is meant for the image. */
 json_t *
 body_helper(const char *base_id)

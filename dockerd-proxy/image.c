@@ -54,6 +54,12 @@ static json_t *prepared; /* an object: its keys are the ids */
 static void on_step(void *, int, json_t *);
 static void pull_join(struct prepare *);
 
+const char *
+image_any(void)
+{
+	return json_object_iter_key(json_object_iter(prepared));
+}
+
 int
 image_is_prepared(const char *image_id)
 {

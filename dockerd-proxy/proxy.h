@@ -82,6 +82,7 @@ void connect_instance(void);
 /* image.c */
 void image_prepare(uint64_t id, const char *name, size_t len);
 int image_is_prepared(const char *image_id);
+const char *image_any(void); /* one that is prepared, or NULL */
 void image_seen(const char *image_id);
 
 /* owned.c: an id is known when we made it or saw it in a list filtered by our label. */
@@ -119,6 +120,7 @@ void attach_abort(void);
 
 /* body.c: the only bodies that exist, from typed fields. */
 json_t *body_sandbox(const struct m_d_create *, const char *name);
+json_t *body_sweeper(const struct m_d_create *, const char *name); /* its init empties /workspace */
 json_t *body_helper(const char *base_id);
 json_t *body_commit(const char *key);
 json_t *body_volume(const char *name);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "sandbox-init/request.h"
+#include "sandbox-init/sweep.h"
 #include "sandbox-init/unpack.h"
 #include "sandbox-init/worker.h"
 
@@ -81,7 +82,7 @@ make_empty(int folder)
 		return 0;
 	while ((e = readdir(d)) != NULL)
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			merge_remove(folder, e->d_name);
+			sweep(folder, e->d_name);
 	rewinddir(d);
 	while (readdir(d) != NULL)
 		left++;
@@ -118,6 +119,6 @@ import_run(const struct worker_job *job)
 		worker_done(request_status(errno), "", request_reason(errno));
 	if (unpack_all(&u) == 0 && came_whole() && merge_into(&u, u.base, WORKER_FOLDER) == 0)
 		unpack_folders(&u, WORKER_FOLDER);
-	merge_remove(WORKER_FOLDER, job->staging);
+	sweep(WORKER_FOLDER, job->staging);
 	worker_done(u.status, u.name, u.reason);
 }

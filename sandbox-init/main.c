@@ -23,6 +23,7 @@
 #include "sandbox-init/launch.h"
 #include "sandbox-init/loop.h"
 #include "sandbox-init/stream.h"
+#include "sandbox-init/sweep.h"
 #include "sandbox-init/workspace.h"
 
 #define TICK_US 1000000
@@ -142,11 +143,16 @@ take_signals(void)
 	signals.events = POLLIN;
 }
 
+/* "--sweep": nothing but to empty /workspace, which the engine could not remove. */
 int
-main(void)
+main(int argc, char **argv)
 {
 	static const struct loop_hooks hooks = {channel_pump, stream_flush, stream_room};
 
+	if (argc == 2 && strcmp(argv[1], "--sweep") == 0) {
+		sweep(AT_FDCWD, "/workspace");
+		return 0;
+	}
 	prctl(PR_SET_DUMPABLE, 0);
 	/* Fixed, since a freed big buffer would otherwise raise it and the next one stay in the
 	 * heap. */

@@ -83,25 +83,3 @@ merge_into(struct unpack *u, int from, int to)
 	u->name[0] = '\0';
 	return merge_level(u, from, to, move_one);
 }
-
-void
-merge_remove(int parent, const char *name)
-{
-	struct dirent *e;
-	DIR *d;
-	int fd;
-
-	if (!is_folder(parent, name)) {
-		unlinkat(parent, name, 0);
-		return;
-	}
-	(void)!fchmodat(parent, name, 0700, 0);
-	fd = openat(parent, name, HERE);
-	d = fd < 0 ? NULL : fdopendir(fd);
-	while (d != NULL && (e = readdir(d)) != NULL)
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			merge_remove(fd, e->d_name);
-	if (d != NULL)
-		closedir(d);
-	unlinkat(parent, name, AT_REMOVEDIR);
-}

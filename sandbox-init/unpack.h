@@ -46,7 +46,5 @@ int unpack_open(int base, const char *name);
 /* Moves everything in from (a folder in to, called name) to where it belongs in to; see merge.c. 0,
  * or -1 as above. */
 int merge_into(struct unpack *, int from, int to);
-/* Removes a file, or a folder with everything in it. */
-void merge_remove(int parent, const char *name);
 
 #endif

@@ -129,6 +129,15 @@ def test_cpu_limit_is_the_one_asked_for(make):
     assert r["usage"]["cpu_ms"] < 1100, r["usage"]
 
 
+@pytest.mark.limit(200)
+def test_workspace_deeper_than_the_engine_has_descriptors_is_removed(make, server):
+    b = make(memory_mb=128)
+    source = "import os\nfor i in range(22000):\n os.mkdir('d'); os.chdir('d')\nos.chmod('/workspace', 0)"
+    b.python(source, timeout_seconds=50)
+    assert b.api.ask("DELETE", b.path, timeout=150).status_code == 204
+    assert not server.containers(b.id) and not [v for v in server.on_engine()[1] if b.id in v]
+
+
 @pytest.fixture(scope="module")
 def small_disk():
     """A server whose engine has a data directory of 160 MiB. It is memory, and counts as that of the sandbox."""

@@ -83,6 +83,7 @@ class FakeEngine:
         self.path = os.path.join(folder, "docker.sock")
         self.version = {"Version": version, "ApiVersion": api, "MinAPIVersion": min_api, "Arch": "amd64", "Os": "linux"}
         self.version["Components"] = [{"Name": c, "Version": version} for c in components]
+        self.exit_at_once = False
         self.info = {"MemoryLimit": True, "PidsLimit": True, "CpuCfsQuota": True, "NCPU": ncpu, "Runtimes": {"runc": {}, "runsc": {}}}
         self.info |= {"ID": "7BQY:R24N"} | (info or {})
         self.requests, self.rules, self.hung = [], [], False
@@ -291,7 +292,7 @@ class FakeEngine:
     def on_start(self, c, r, id):
         if not (x := self.container(c, id)):
             return True
-        running, x["State"] = x["State"] == "running", "running"
+        running, x["State"] = x["State"] == "running", "exited" if self.exit_at_once else "running"
         return self.send(c, 304 if running else 204)
 
     def on_unpause(self, c, r, id):

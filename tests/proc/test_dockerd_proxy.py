@@ -832,10 +832,25 @@ def test_destroy_by_name_finds_what_was_made(proxy, engine):
 
 def test_destroy_that_fails_says_so_and_can_be_repeated(proxy, engine):
     c = proxy.container()
-    engine.rule("DELETE .*volumes", status=500, times=1)
+    engine.rule("DELETE .*volumes", status=500, times=2)
+    engine.exit_at_once = True
     proxy.failed(proxy.ask("D_DESTROY", {"sandbox": 7, "generation": 1, "container": c}), "FAIL_ENGINE")
     assert proxy.ask("D_DESTROY", {"sandbox": 7, "generation": 1, "container": c}).name == "D_DONE"
-    assert engine.volumes == {}
+    assert engine.volumes == {} and engine.containers == {}
+
+
+def test_volume_that_the_engine_cannot_remove_is_emptied_from_inside_first(proxy, engine):
+    """As when its folders lie deeper than the engine has descriptors."""
+    c = proxy.container()
+    engine.rule("DELETE .*volumes", status=500, times=1)
+    engine.exit_at_once = True
+    assert proxy.ask("D_DESTROY", {"sandbox": 7, "generation": 1, "container": c}).name == "D_DONE"
+    assert engine.volumes == {} and engine.containers == {}
+    first, second = (r.json() for r in engine.find("name=agent-sandbox-sb_.*"))
+    assert second["Cmd"] == ["--sweep"] and not second["OpenStdin"] and second["Entrypoint"] == first["Entrypoint"]
+    same = {"CapDrop", "SecurityOpt", "NetworkMode", "ReadonlyRootfs", "IpcMode", "Mounts", "LogConfig", "Ulimits"}
+    assert all(first["HostConfig"][k] == second["HostConfig"][k] for k in same)
+    assert set(first["HostConfig"]) == set(second["HostConfig"]) and first["User"] == second["User"]
 
 
 def test_inspect_tells_oom_and_a_foreign_workspace(proxy, engine):
