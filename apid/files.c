@@ -53,6 +53,10 @@ read_path(struct req *r, struct file *f, const char *fallback, int in_workspace)
 		req_error(r, 400, "path: %s", why);
 		return -1;
 	}
+	if (in_workspace == 1 && value[n - 1] == '/') {
+		req_error(r, 400, "path: ends with a slash; a file's name is needed");
+		return -1;
+	}
 	if (!in_workspace || (strncmp(f->path, base, len) == 0 && f->path[len] == '/') ||
 	    (in_workspace == 2 && strcmp(f->path, base) == 0))
 		return 0;

@@ -132,6 +132,17 @@ open_regular(const struct request *req, int *fd, struct stat *st)
 	return error;
 }
 
+/* Those of /proc say that they are empty. One that grows meanwhile is none of them. */
+static int
+hides_its_size(int fd, const struct stat *st)
+{
+	struct stat now;
+	char c;
+
+	return st->st_size == 0 && pread(fd, &c, 1, 0) > 0 && fstat(fd, &now) == 0 &&
+	       now.st_size == 0;
+}
+
 void
 file_read_open(struct channel *ch, const struct request *req)
 {
@@ -147,6 +158,11 @@ file_read_open(struct channel *ch, const struct request *req)
 	}
 	if (error != 0) {
 		request_fail(ch, req->path, error);
+		return;
+	}
+	if (hides_its_size(fd, &st)) {
+		close(fd);
+		channel_end(ch, 400, 0, "%.3000s: has no size; read it with a command", req->path);
 		return;
 	}
 	status = request_range(&req->f, st.st_size, &first, &length);

@@ -754,6 +754,12 @@ def test_path_is_normalised_by_text(server, sent, path):
     assert server.seen[-1].name == "FILE_READ" and server.seen[-1].tail.decode() == path
 
 
+def test_upload_to_a_path_that_ends_with_a_slash_is_refused_since_it_names_no_file(server):
+    for path in ("d/", "/workspace/d/", "d//"):
+        assert "slash" in error(server("PUT", f"{BOX_URL}/files?path={path}", data=b"x"), 400)
+    assert not any(p.startswith("/workspace/d") and p != "/workspace/d/f" for p in server.files)
+
+
 def test_bad_paths_are_refused(server):
     for verb, tail in (("GET", "files"), ("PUT", "files"), ("GET", "files/archive"), ("PUT", "files/archive")):
         error(server(verb, f"{BOX_URL}/{tail}"), 422)

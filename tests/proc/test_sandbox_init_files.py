@@ -327,6 +327,13 @@ def test_special_files_are_refused_at_once(box):
     assert box.run("echo on").out == b"on\n"
 
 
+def test_file_that_hides_its_size_is_refused_and_not_read_as_empty(box):
+    for path in ("/proc/cpuinfo", "/proc/self/status"):
+        refused(400, box.read, path)
+    box.run(": > none")
+    box.read("none")
+
+
 def test_missing_and_unreadable_files(box):
     box.run("echo x > locked; chmod 000 locked; mkdir -p shut; echo x > shut/f; chmod 000 shut; ln -sf nowhere dead; ln -sf self self")
     for path in ("missing", "missing/below", "target/below", "dead"):
