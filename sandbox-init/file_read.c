@@ -2,8 +2,10 @@
  * for. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "proto/data.h"
@@ -132,15 +134,16 @@ open_regular(const struct request *req, int *fd, struct stat *st)
 	return error;
 }
 
-/* Those of /proc say that they are empty. One that grows meanwhile is none of them. */
+/* Files that the kernel makes up as they are read: what they say of their size is not so. Asked of
+ * the file system, since reading one may wait for what another process does. */
 static int
-hides_its_size(int fd, const struct stat *st)
+hides_its_size(int fd)
 {
-	struct stat now;
-	char c;
+	struct statfs fs;
 
-	return st->st_size == 0 && pread(fd, &c, 1, 0) > 0 && fstat(fd, &now) == 0 &&
-	       now.st_size == 0;
+	return fstatfs(fd, &fs) == 0 &&
+	       (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC ||
+		   fs.f_type == CGROUP_SUPER_MAGIC || fs.f_type == CGROUP2_SUPER_MAGIC);
 }
 
 void
@@ -160,9 +163,10 @@ file_read_open(struct channel *ch, const struct request *req)
 		request_fail(ch, req->path, error);
 		return;
 	}
-	if (hides_its_size(fd, &st)) {
+	if (hides_its_size(fd)) {
 		close(fd);
-		channel_end(ch, 400, 0, "%.3000s: has no size; read it with a command", req->path);
+		channel_end(ch, 400, 0, "%.3000s: its size is not known; read it with a command",
+		    req->path);
 		return;
 	}
 	status = request_range(&req->f, st.st_size, &first, &length);

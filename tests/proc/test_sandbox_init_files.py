@@ -328,7 +328,7 @@ def test_special_files_are_refused_at_once(box):
 
 
 def test_file_that_hides_its_size_is_refused_and_not_read_as_empty(box):
-    for path in ("/proc/cpuinfo", "/proc/self/status"):
+    for path in ("/proc/cpuinfo", "/proc/self/status", "/proc/self/cmdline"):
         refused(400, box.read, path)
     box.run(": > none")
     box.read("none")
