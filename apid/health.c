@@ -1,10 +1,35 @@
-/* GET /healthz: managerd's word about the engine. */
+/* GET /healthz: managerd's word about the engine; and when it has none, because its disk hangs,
+ * say, that. */
 #include <event2/buffer.h>
+#include <event2/event.h>
 
 #include "apid/apid.h"
 #include "apid/json_out.h"
 #include "apid/managerd.h"
 #include "apid/route.h"
+#include "common/log.h"
+
+/* managerd itself waits less than two seconds for the engine. */
+static const struct timeval patience = {3, 0};
+
+static void
+forget_timer(struct req *r)
+{
+	event_free(r->state);
+	r->state = NULL;
+}
+
+static void
+on_silence(evutil_socket_t fd, short what, void *arg)
+{
+	struct req *r = arg;
+
+	(void)fd;
+	(void)what;
+	call_forget(r->call);
+	r->call = 0;
+	req_error(r, 503, "the server does not answer itself: is its data directory's disk stuck?");
+}
 
 static void
 on_health(void *arg, const struct answer *a)
@@ -39,5 +64,9 @@ health_get(struct req *r)
 		req_overloaded(r);
 		return;
 	}
+	if ((r->state = evtimer_new(apid.base, on_silence, r)) == NULL)
+		fatalx("evtimer_new");
+	r->cleanup = forget_timer;
+	evtimer_add((struct event *)r->state, &patience);
 	send_ASK_HEALTH(apid.managerd, r->call, &none, NULL, 0, -1);
 }

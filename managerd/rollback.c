@@ -128,11 +128,13 @@ rollback_request(struct request *rq, struct msg *m)
 		return;
 	}
 	if (box->renewal != NULL) {
-		request_reply(rq, 409, "the sandbox is getting a new container");
+		request_reply(
+		    rq, 409, "sandbox %s is getting a new container; try again", rq->target);
 		return;
 	}
 	if (box->snapshot != NULL) {
-		request_reply(rq, 409, "a snapshot of the sandbox is being made");
+		request_reply(
+		    rq, 409, "a snapshot of sandbox %s is being made; try again", rq->target);
 		return;
 	}
 	if ((r = calloc(1, sizeof(*r))) == NULL)

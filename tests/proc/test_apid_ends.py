@@ -1,8 +1,8 @@
-"""apid when the program it asks is no more."""
+"""apid when the program it asks is no more, or says nothing."""
 
 import socket
 
-from apid_server import BOX_URL, Server, head, post, statuses, until
+from apid_server import BOX_URL, Server, error, head, post, statuses, until
 
 
 def test_end_of_managerd_is_told_to_whoever_waits_in_the_one_shape():
@@ -21,3 +21,13 @@ def test_end_of_managerd_is_told_to_whoever_waits_in_the_one_shape():
         assert b'{"type":"error",' in rest and rest.endswith(b"0\r\n\r\n")
     assert s.program.wait(2.5) == 0
     s.program.stop()
+
+
+def test_health_is_503_within_seconds_when_managerd_says_nothing():
+    with Server() as s:
+        s.on["ASK_HEALTH"] = lambda *_: None
+        for method in ("GET", "HEAD"):
+            assert s(method, "/healthz", key=None, timeout=6).status_code == 503
+        assert "does not answer" in error(s("GET", "/healthz", key=None, timeout=6), 503)
+        s.on.clear()
+        assert s("GET", "/healthz", key=None, timeout=6).status_code == 200
