@@ -90,9 +90,10 @@ exec_start(struct xfer *x, struct exec_request *e, int fd)
 	req_ask(r, &m.ask);
 	m.sandbox = r->id;
 	m.job = e->job;
-	send_EXEC(apid.managerd, x->call, &m, NULL, 0, fd);
+	/* First, so that sessiond need not wait for them. */
 	data_move(x->data, RECORD_ARGS, e->args, e->job.args_len);
 	evbuffer_free(e->args);
+	send_EXEC(apid.managerd, x->call, &m, NULL, 0, fd);
 	if (e->input == NULL || json_string_length(e->input) == 0)
 		return;
 	p = json_string_value(e->input);
