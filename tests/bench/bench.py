@@ -18,10 +18,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
-from client import Http, Raw  # noqa: E402
+from client import Http  # noqa: E402
 from harness import BUILD, KEY, Api, Engine, Server  # noqa: E402
 from rows import ROWS  # noqa: E402
-from watch import pss  # noqa: E402
+from watch import private  # noqa: E402
 
 HEAD = ("operation", "limit", "ours", "goal", "met")
 
@@ -77,7 +77,7 @@ class Bench:
         """What the server uses and holds now."""
         containers, volumes = self.server.on_engine()
         groups = sum(1 for _ in Path("/sys/fs/cgroup").glob("*" + self.engine.cgroup + "/*"))
-        memory = sum(pss(p) for n, v in self.server.pids().items() if n != "sessiond" for p in v)
+        memory = sum(private(p) for n, v in self.server.pids().items() if n != "sessiond" for p in v)
         return {
             "memory_kib": memory,
             "descriptors": self.server.descriptors(),
@@ -103,7 +103,7 @@ class Bench:
 
     @staticmethod
     def line(cells):
-        return "| " + " | ".join(f"{c:<{w}}" for c, w in zip(cells, (36, 19, 36, 24, 3), strict=True)) + " |"
+        return "| " + " | ".join(f"{c:<{w}}" for c, w in zip(cells, (36, 19, 40, 24, 3), strict=True)) + " |"
 
 
 def main():
@@ -119,7 +119,7 @@ def main():
     b = Bench(o, work)
     began = os.getloadavg()
     print(f"{os.cpu_count()} cores, kernel {os.uname().release}, load {began[0]:.1f}, {time.strftime('%F %T')}\n")
-    print(b.line(HEAD) + "\n" + b.line(["-" * w for w in (36, 19, 36, 24, 3)]), flush=True)
+    print(b.line(HEAD) + "\n" + b.line(["-" * w for w in (36, 19, 40, 24, 3)]), flush=True)
     for name in o.rows or ROWS:
         ROWS[name](b)
     print(f"\nload at the end {os.getloadavg()[0]:.1f}")
