@@ -370,14 +370,18 @@ def test_many_bodies_and_outputs_together_are_bounded():
         assert until(lambda: s("POST", BOX_URL + "/exec", json={"command": "echo x"}).status_code == 200)
 
 
-def test_out_of_descriptors_neither_spins_nor_dies():
-    import resource
+def lower_descriptors(pid, limit):
+    """As the user that the process runs as: also a root that lacks the capability may do that."""
+    with open(f"/proc/{pid}/status") as f:
+        fields = dict(line.split(":", 1) for line in f)
+    uid, gid = fields["Uid"].split()[0], fields["Gid"].split()[0]
+    be = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"] if os.geteuid() == 0 else []
+    subprocess.run([*be, "prlimit", f"--pid={pid}", f"--nofile={limit}:{limit}"], check=True)
 
+
+def test_out_of_descriptors_neither_spins_nor_dies():
     with Server() as s:
-        try:
-            resource.prlimit(s.program.pid, resource.RLIMIT_NOFILE, (20, 20))
-        except PermissionError:
-            pytest.skip("this machine does not let us lower the limit of another process")
+        lower_descriptors(s.program.pid, 20)
         socks = [s.connect() for _ in range(40)]
         before = sum(map(int, open(f"/proc/{s.program.pid}/stat").read().split()[13:15]))
         time.sleep(1.5)
