@@ -12,9 +12,9 @@ struct file {
 	struct m_file m;
 	struct evbuffer *out;
 	struct r_meta meta;
-	int64_t bytes; /* moved so far */
+	int64_t bytes;    /* moved so far */
 	uint8_t has_meta; /* of an archive: it was begun */
-	uint8_t entries; /* of a list: there was one */
+	uint8_t entries;  /* of a list: there was one */
 };
 
 /*

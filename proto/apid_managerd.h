@@ -1,7 +1,8 @@
 /*
- * apid <-> managerd: everything that the HTTP side may ask, and what it is answered. Every request carries who asks;
- * managerd decides that first. Each request gets exactly one final answer with its id: REPLY, SANDBOX, SNAPSHOT,
- * PAGE_END or HEALTH. Pages: items, then PAGE_END; apid asks for the next page when it has sent the last.
+ * apid <-> managerd: everything that the HTTP side may ask, and what it is answered. Every request
+ * carries who asks; managerd decides that first. Each request gets exactly one final answer with
+ * its id: REPLY, SANDBOX, SNAPSHOT, PAGE_END or HEALTH. Pages: items, then PAGE_END; apid asks for
+ * the next page when it has sent the last.
  */
 #ifndef PROTO_APID_MANAGERD_H
 #define PROTO_APID_MANAGERD_H
@@ -21,9 +22,9 @@
 
 /* Who asks. First member of every request. */
 struct m_ask {
-	uint8_t key[32];     /* SHA-256 of the key that the client presented */
-	uint8_t has_key;     /* 0: none, or a malformed one */
-	uint8_t detail;      /* ?detail=true */
+	uint8_t key[32]; /* SHA-256 of the key that the client presented */
+	uint8_t has_key; /* 0: none, or a malformed one */
+	uint8_t detail;  /* ?detail=true */
 	uint8_t pad[6];
 	char peer[56];       /* address and port as text */
 	char request_id[72]; /* at most 64 characters */
@@ -36,20 +37,22 @@ struct m_auth {
 /* tri-state */
 #define NOT_GIVEN 2
 
+/* tail: the image, or nothing. fd: a data socket with RECORD_ENV*, RECORD_LABEL*, RECORD_DONE, all
+ * written before */
 struct m_create {
 	struct m_ask ask;
-	int64_t nano_cpus;   /* 0: not given */
-	int64_t memory_mb;   /* 0: not given */
-	int64_t pids_limit;  /* 0: not given */
-	int64_t ttl_s;       /* 0: not given */
-	uint64_t snapshot;   /* FORK: of this snapshot; CREATE: 0 */
-	uint8_t network;     /* 0, 1, NOT_GIVEN */
-	uint8_t read_only;   /* 0, 1, NOT_GIVEN */
-	uint8_t has_idem;    /* an Idempotency-Key was sent */
+	int64_t nano_cpus;  /* 0: not given */
+	int64_t memory_mb;  /* 0: not given */
+	int64_t pids_limit; /* 0: not given */
+	int64_t ttl_s;      /* 0: not given */
+	uint64_t snapshot;  /* FORK: of this snapshot; CREATE: 0 */
+	uint8_t network;    /* 0, 1, NOT_GIVEN */
+	uint8_t read_only;  /* 0, 1, NOT_GIVEN */
+	uint8_t has_idem;   /* an Idempotency-Key was sent */
 	uint8_t pad[5];
 	uint8_t idem_key[32];  /* SHA-256 of its value */
 	uint8_t idem_body[32]; /* SHA-256 of the request's path and body */
-}; /* tail: the image, or nothing. fd: a data socket with RECORD_ENV*, RECORD_LABEL*, RECORD_DONE, all written before */
+};
 
 struct m_id {
 	struct m_ask ask;
@@ -84,12 +87,13 @@ struct m_file {
 	struct m_job_file job;
 };
 
+/* tail: the name */
 struct m_snapshot_make {
 	struct m_ask ask;
 	uint64_t sandbox;
 	uint8_t has_name;
 	uint8_t pad[7];
-}; /* tail: the name */
+};
 
 struct m_rollback {
 	struct m_ask ask;
@@ -98,13 +102,15 @@ struct m_rollback {
 };
 
 /* The final answer to whatever has no object of its own, and every refusal. */
+/* tail: the message for the client */
 struct m_reply {
 	uint32_t status;      /* an HTTP status of API.md's table; 200, 204 */
 	uint32_t retry_after; /* seconds; 0: none */
-}; /* tail: the message for the client */
+};
 
 enum sandbox_status { SANDBOX_RUNNING, SANDBOX_STOPPED };
 
+/* tail: image, NUL, then "name\0value\0" of each label */
 struct m_sandbox {
 	uint64_t id;
 	uint64_t source_snapshot; /* 0: none */
@@ -117,8 +123,9 @@ struct m_sandbox {
 	uint8_t network;
 	uint8_t read_only;
 	uint8_t pad[5];
-}; /* tail: image, NUL, then "name\0value\0" of each label */
+};
 
+/* tail: image, NUL, name */
 struct m_snapshot {
 	uint64_t id;
 	uint64_t sandbox;
@@ -129,45 +136,46 @@ struct m_snapshot {
 	uint8_t sha256[32];   /* of the tar */
 	uint8_t has_name;
 	uint8_t pad[7];
-}; /* tail: image, NUL, name */
+};
 
 struct m_page_end {
 	uint8_t more; /* there are items behind the last one */
 	uint8_t pad[7];
 };
 
+/* tail: why the engine is down, for the client */
 struct m_health {
 	uint8_t engine_up;
 	uint8_t partial;    /* confinement */
 	uint8_t hard_quota; /* workspace quota */
 	uint8_t pad[5];
-}; /* tail: why the engine is down, for the client */
+};
 
 /*     from      message       payload                 tail               fd */
-#define APID_MANAGERD(X)                                                                                               \
-	X(APID, AUTH, struct m_auth, 0, FD_NONE)                                                                       \
-	X(APID, ASK_HEALTH, struct m_none_am, 0, FD_NONE)                                                              \
-	X(APID, CREATE, struct m_create, IMAGE_MAX, FD_MUST)                                                           \
-	X(APID, GET, struct m_id, 0, FD_NONE)                                                                          \
-	X(APID, LIST, struct m_list, LABEL_NAME_MAX + LABEL_VALUE_MAX + 2, FD_NONE)                                    \
-	X(APID, DESTROY, struct m_id, 0, FD_NONE)                                                                      \
-	X(APID, SET_TIMEOUT, struct m_timeout, 0, FD_NONE)                                                             \
-	X(APID, EXEC, struct m_exec, 0, FD_MUST)                                                                       \
-	X(APID, FILE_READ, struct m_file, PATH_TAIL_MAX, FD_MUST)                                                      \
-	X(APID, FILE_WRITE, struct m_file, PATH_TAIL_MAX, FD_MUST)                                                     \
-	X(APID, FILE_LIST, struct m_file, PATH_TAIL_MAX, FD_MUST)                                                      \
-	X(APID, ARCHIVE_GET, struct m_file, PATH_TAIL_MAX, FD_MUST)                                                    \
-	X(APID, ARCHIVE_PUT, struct m_file, PATH_TAIL_MAX, FD_MUST)                                                    \
-	X(APID, SNAPSHOT_MAKE, struct m_snapshot_make, SNAPSHOT_NAME_MAX, FD_NONE)                                     \
-	X(APID, ROLLBACK, struct m_rollback, 0, FD_NONE)                                                               \
-	X(APID, SNAPSHOTS, struct m_list, 0, FD_NONE)                                                                  \
-	X(APID, SNAPSHOT_GET, struct m_id, 0, FD_NONE)                                                                 \
-	X(APID, SNAPSHOT_DELETE, struct m_id, 0, FD_NONE)                                                              \
-	X(APID, FORK, struct m_create, 0, FD_NONE)                                                                     \
-	X(MANAGERD, REPLY, struct m_reply, TEXT_MAX, FD_NONE)                                                          \
-	X(MANAGERD, SANDBOX, struct m_sandbox, SANDBOX_TAIL_MAX, FD_NONE)                                              \
-	X(MANAGERD, SNAPSHOT, struct m_snapshot, IMAGE_MAX + 1 + SNAPSHOT_NAME_MAX, FD_NONE)                           \
-	X(MANAGERD, PAGE_END, struct m_page_end, 0, FD_NONE)                                                           \
+#define APID_MANAGERD(X)                                                                     \
+	X(APID, AUTH, struct m_auth, 0, FD_NONE)                                             \
+	X(APID, ASK_HEALTH, struct m_none_am, 0, FD_NONE)                                    \
+	X(APID, CREATE, struct m_create, IMAGE_MAX, FD_MUST)                                 \
+	X(APID, GET, struct m_id, 0, FD_NONE)                                                \
+	X(APID, LIST, struct m_list, LABEL_NAME_MAX + LABEL_VALUE_MAX + 2, FD_NONE)          \
+	X(APID, DESTROY, struct m_id, 0, FD_NONE)                                            \
+	X(APID, SET_TIMEOUT, struct m_timeout, 0, FD_NONE)                                   \
+	X(APID, EXEC, struct m_exec, 0, FD_MUST)                                             \
+	X(APID, FILE_READ, struct m_file, PATH_TAIL_MAX, FD_MUST)                            \
+	X(APID, FILE_WRITE, struct m_file, PATH_TAIL_MAX, FD_MUST)                           \
+	X(APID, FILE_LIST, struct m_file, PATH_TAIL_MAX, FD_MUST)                            \
+	X(APID, ARCHIVE_GET, struct m_file, PATH_TAIL_MAX, FD_MUST)                          \
+	X(APID, ARCHIVE_PUT, struct m_file, PATH_TAIL_MAX, FD_MUST)                          \
+	X(APID, SNAPSHOT_MAKE, struct m_snapshot_make, SNAPSHOT_NAME_MAX, FD_NONE)           \
+	X(APID, ROLLBACK, struct m_rollback, 0, FD_NONE)                                     \
+	X(APID, SNAPSHOTS, struct m_list, 0, FD_NONE)                                        \
+	X(APID, SNAPSHOT_GET, struct m_id, 0, FD_NONE)                                       \
+	X(APID, SNAPSHOT_DELETE, struct m_id, 0, FD_NONE)                                    \
+	X(APID, FORK, struct m_create, 0, FD_NONE)                                           \
+	X(MANAGERD, REPLY, struct m_reply, TEXT_MAX, FD_NONE)                                \
+	X(MANAGERD, SANDBOX, struct m_sandbox, SANDBOX_TAIL_MAX, FD_NONE)                    \
+	X(MANAGERD, SNAPSHOT, struct m_snapshot, IMAGE_MAX + 1 + SNAPSHOT_NAME_MAX, FD_NONE) \
+	X(MANAGERD, PAGE_END, struct m_page_end, 0, FD_NONE)                                 \
 	X(MANAGERD, HEALTH, struct m_health, TEXT_MAX, FD_NONE)
 
 struct m_none_am {
@@ -178,7 +186,7 @@ enum { APID_MANAGERD_BASE = 0x0200 - 1, APID_MANAGERD(CHAN_X_ENUM) };
 APID_MANAGERD(CHAN_X_ASSERT)
 APID_MANAGERD(CHAN_X_SEND)
 static const struct msg_spec apid_managerd_specs[] = {APID_MANAGERD(CHAN_X_SPEC)};
-static const struct chan_proto apid_managerd_proto __attribute__((unused)) = {
-    "apid-managerd", apid_managerd_specs, sizeof(apid_managerd_specs) / sizeof(apid_managerd_specs[0])};
+static const struct chan_proto apid_managerd_proto __attribute__((unused)) = {"apid-managerd",
+    apid_managerd_specs, sizeof(apid_managerd_specs) / sizeof(apid_managerd_specs[0])};
 
 #endif

@@ -1,27 +1,28 @@
 /*
- * Data sockets: a SOCK_STREAM pair per exec or transfer, one end held by apid, the other by sessiond (or, for CREATE,
- * by managerd). Records as common/record.h frames them. The last record says how it ended; end of file without it is a
- * failure. A side that closes early has gone: sessiond then ends the command (unless keep is set) or drops the transfer.
+ * Data sockets: a SOCK_STREAM pair per exec or transfer, one end held by apid, the other by
+ * sessiond (or, for CREATE, by managerd). Records as common/record.h frames them. The last record
+ * says how it ended; end of file without it is a failure. A side that closes early has gone:
+ * sessiond then ends the command (unless keep is set) or drops the transfer.
  *
- *   EXEC         apid: ARGS, then STDIN* STDIN_END if stdin_follows        sessiond: STARTED, (STDOUT|STDERR)*, EXIT
- *   FILE_READ    apid: -                                                   sessiond: META, DATA*, DONE
- *   FILE_WRITE   apid: DATA*, DONE                                         sessiond: META, DONE
- *   FILE_LIST    apid: -                                                   sessiond: ENTRY*, DONE
- *   ARCHIVE_GET  apid: -                                                   sessiond: STARTED, DATA*, DONE
- *   ARCHIVE_PUT  apid: DATA*, DONE                                         sessiond: DONE
- *   CREATE       apid: ENV*, LABEL*, DONE                                  managerd: -
- * Instead of any record, sessiond may send ERROR, which is then the last.
+ *   EXEC         apid: ARGS, then STDIN* STDIN_END if stdin_follows        sessiond: STARTED,
+ * (STDOUT|STDERR)*, EXIT FILE_READ    apid: - sessiond: META, DATA*, DONE FILE_WRITE   apid: DATA*,
+ * DONE                                         sessiond: META, DONE FILE_LIST    apid: - sessiond:
+ * ENTRY*, DONE ARCHIVE_GET  apid: -                                                   sessiond:
+ * STARTED, DATA*, DONE ARCHIVE_PUT  apid: DATA*, DONE sessiond: DONE CREATE       apid: ENV*,
+ * LABEL*, DONE                                  managerd: - Instead of any record, sessiond may
+ * send ERROR, which is then the last.
  */
 #ifndef PROTO_DATA_H
 #define PROTO_DATA_H
 
 #include <stdint.h>
 
-#define RECORD_MAX 65536                 /* data bytes of every record but ARGS */
+#define RECORD_MAX 65536                  /* data bytes of every record but ARGS */
 #define RECORD_ARGS_MAX (ARGS_MAX + 8192) /* of ARGS */
 
 enum record_type {
-	RECORD_ARGS = 1,  /* struct r_args, then argv strings, env strings ("NAME=value"), the workdir: each with a NUL */
+	RECORD_ARGS = 1,  /* struct r_args, then argv strings, env strings ("NAME=value"), the
+			     workdir: each with a NUL */
 	RECORD_STDIN,     /* bytes */
 	RECORD_STDIN_END, /* nothing */
 	RECORD_DATA,      /* bytes */
@@ -29,13 +30,14 @@ enum record_type {
 	RECORD_ENV,       /* "NAME=value", no NUL */
 	RECORD_LABEL,     /* "name\0value", no NUL at the end */
 
-	RECORD_STARTED = 64, /* nothing: accepted; from now on a failure can no longer be an HTTP status */
-	RECORD_STDOUT,       /* bytes */
-	RECORD_STDERR,       /* bytes */
-	RECORD_EXIT,         /* struct r_exit */
-	RECORD_META,         /* struct r_meta */
-	RECORD_ENTRY,        /* struct r_entry, then the name */
-	RECORD_ERROR,        /* struct r_error, then the text for the client */
+	RECORD_STARTED =
+	    64, /* nothing: accepted; from now on a failure can no longer be an HTTP status */
+	RECORD_STDOUT, /* bytes */
+	RECORD_STDERR, /* bytes */
+	RECORD_EXIT,   /* struct r_exit */
+	RECORD_META,   /* struct r_meta */
+	RECORD_ENTRY,  /* struct r_entry, then the name */
+	RECORD_ERROR,  /* struct r_error, then the text for the client */
 };
 
 /* All integers little-endian, structs as they lie in memory (both ends are the same machine). */
@@ -49,10 +51,10 @@ struct r_done {
 };
 
 struct r_exit {
-	int32_t exit_code;     /* 0-255: the command's own, or 128 + signal */
+	int32_t exit_code; /* 0-255: the command's own, or 128 + signal */
 	uint8_t timed_out;
 	uint8_t oom_killed;
-	uint8_t signal;        /* 0: none */
+	uint8_t signal; /* 0: none */
 	uint8_t pad;
 	int64_t duration_us;
 	int64_t cpu_us;

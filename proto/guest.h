@@ -1,24 +1,28 @@
 /*
- * The guest protocol: sessiond <-> sandbox-init (PID 1 of a sandbox), one byte stream, frames of common/frame.h.
- * sessiond takes every frame from inside as hostile; sandbox-init trusts the outside but survives garbage, since a lost
- * attachment may leave half a frame in its input.
+ * The guest protocol: sessiond <-> sandbox-init (PID 1 of a sandbox), one byte stream, frames of
+ * common/frame.h. sessiond takes every frame from inside as hostile; sandbox-init trusts the
+ * outside but survives garbage, since a lost attachment may leave half a frame in its input.
  *
- * Attachment. sessiond writes GUEST_PADDING zero bytes, then HELLO(nonce) on channel 0. sandbox-init, on HELLO: ends the
- * commands of the attachment before (their background jobs live on), continues what it had stopped, closes all
- * channels, drops queued output, resets windows, answers HELLO_ACK with the same nonce. sessiond discards everything up
- * to that frame. A frame with a wrong magic, length or checksum is skipped byte by byte inside; outside, after
- * HELLO_ACK, it ends the session.
+ * Attachment. sessiond writes GUEST_PADDING zero bytes, then HELLO(nonce) on channel 0.
+ * sandbox-init, on HELLO: ends the commands of the attachment before (their background jobs live
+ * on), continues what it had stopped, closes all channels, drops queued output, resets windows,
+ * answers HELLO_ACK with the same nonce. sessiond discards everything up to that frame. A frame
+ * with a wrong magic, length or checksum is skipped byte by byte inside; outside, after HELLO_ACK,
+ * it ends the session.
  *
- * Channels 1 … GUEST_CHANNELS belong to sessiond: a request frame (EXEC_ARGS or EXEC, READ, WRITE, LIST, EXPORT, IMPORT)
- * opens one, the final frame from inside (EXIT or END; exactly one, nothing after it) closes it; only then may the
- * number be used again. CLOSE asks for an early end: the command is killed, the transfer undone; END or EXIT still
- * follows. Frames of sessiond that cross that final frame are ignored inside.
+ * Channels 1 … GUEST_CHANNELS belong to sessiond: a request frame (EXEC_ARGS or EXEC, READ, WRITE,
+ * LIST, EXPORT, IMPORT) opens one, the final frame from inside (EXIT or END; exactly one, nothing
+ * after it) closes it; only then may the number be used again. CLOSE asks for an early end: the
+ * command is killed, the transfer undone; END or EXIT still follows. Frames of sessiond that cross
+ * that final frame are ignored inside.
  *
- * Windows. Each channel has GUEST_WINDOW bytes of credit in each direction when it is opened; data of STDIN and DATA
- * (inwards), STDOUT, STDERR, DATA and ENTRY (outwards, whole payload) uses it up; WINDOW gives it back. More than the
- * credit is a breach. All other frames need none. Nothing a channel does delays another.
+ * Windows. Each channel has GUEST_WINDOW bytes of credit in each direction when it is opened; data
+ * of STDIN and DATA (inwards), STDOUT, STDERR, DATA and ENTRY (outwards, whole payload) uses it up;
+ * WINDOW gives it back. More than the credit is a breach. All other frames need none. Nothing a
+ * channel does delays another.
  *
- * Order inside: requests are served concurrently, frames of one channel in order. Texts in END are fit for the client.
+ * Order inside: requests are served concurrently, frames of one channel in order. Texts in END are
+ * fit for the client.
  */
 #ifndef PROTO_GUEST_H
 #define PROTO_GUEST_H
@@ -32,7 +36,8 @@
 #define GUEST_WINDOW (256 * 1024)
 #define GUEST_PADDING (65536 + 16)
 #define GUEST_TEXT_MAX 4096
-/* sandbox-init's exit status when the image's own /workspace holds something that is not the sandbox user's. */
+/* sandbox-init's exit status when the image's own /workspace holds something that is not the
+ * sandbox user's. */
 #define GUEST_EXIT_WORKSPACE 78
 
 enum guest_type {
@@ -43,13 +48,13 @@ enum guest_type {
 	G_EXEC,      /* struct g_exec: the block is complete, run it */
 	G_STDIN,     /* bytes */
 	G_STDIN_END,
-	G_SIGNAL,    /* struct g_number: to the command's process group */
-	G_KILL,      /* end the command and all its descendants, as a timeout does; EXIT follows */
-	G_READ,      /* struct g_file, path */
-	G_WRITE,     /* struct g_file, path; then DATA*, DATA_END */
-	G_LIST,      /* struct g_file, path */
-	G_EXPORT,    /* struct g_file, path: a pax tar; G_FLAG_FREEZE for snapshots */
-	G_IMPORT,    /* struct g_file, path; then DATA*, DATA_END: a tar; G_FLAG_RESTORE for snapshots */
+	G_SIGNAL, /* struct g_number: to the command's process group */
+	G_KILL,   /* end the command and all its descendants, as a timeout does; EXIT follows */
+	G_READ,   /* struct g_file, path */
+	G_WRITE,  /* struct g_file, path; then DATA*, DATA_END */
+	G_LIST,   /* struct g_file, path */
+	G_EXPORT, /* struct g_file, path: a pax tar; G_FLAG_FREEZE for snapshots */
+	G_IMPORT, /* struct g_file, path; then DATA*, DATA_END: a tar; G_FLAG_RESTORE */
 	G_CLOSE,
 
 	/* both ways */
@@ -65,7 +70,8 @@ enum guest_type {
 	G_STDERR,
 	G_EXIT,  /* struct g_exit; final */
 	G_META,  /* struct g_meta: READ before its data; WRITE before END, the file as it is now */
-	G_ENTRY, /* one or more of: struct g_entry, name (name_len bytes), each padded with zeros to 8 bytes */
+	G_ENTRY, /* one or more of: struct g_entry, name (name_len bytes), each padded with zeros to
+		    8 bytes */
 	G_END,   /* struct g_end, text; final */
 };
 
@@ -87,9 +93,10 @@ struct g_size {
 };
 
 /*
- * The argument block is {u32 argc, u32 envc}, argc strings, envc strings "NAME=value", the working directory, each with
- * its NUL. At most GUEST_ARGS_MAX bytes. argv[0] without a slash is looked for in PATH of the given environment, or
- * GUEST_PATH. The environment is used as given; sessiond has merged the sandbox's own and HOME, PATH.
+ * The argument block is {u32 argc, u32 envc}, argc strings, envc strings "NAME=value", the working
+ * directory, each with its NUL. At most GUEST_ARGS_MAX bytes. argv[0] without a slash is looked for
+ * in PATH of the given environment, or GUEST_PATH. The environment is used as given; sessiond has
+ * merged the sandbox's own and HOME, PATH.
  */
 #define GUEST_ARGS_MAX (400 * 1024)
 #define GUEST_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -102,11 +109,13 @@ struct g_exec {
 	uint8_t pad[2];
 };
 
-#define G_FLAG_FREEZE 1    /* EXPORT: stop all other processes meanwhile; 409 if they will not stand still */
-#define G_FLAG_RESTORE 2   /* IMPORT: exactly this is in the folder then; else merge when whole */
-#define G_FLAG_HEAD 4      /* READ: META and END, no data */
-#define G_FLAG_WORKSPACE 8 /* the path and all links on it must stay under /workspace, else END 400 */
-#define G_FLAG_PARENTS 16  /* WRITE, IMPORT: make missing parent folders (0755) */
+#define G_FLAG_FREEZE \
+	1 /* EXPORT: stop all other processes meanwhile; 409 if they will not stand still */
+#define G_FLAG_RESTORE 2 /* IMPORT: exactly this is in the folder then; else merge when whole */
+#define G_FLAG_HEAD 4    /* READ: META and END, no data */
+#define G_FLAG_WORKSPACE \
+	8 /* the path and all links on it must stay under /workspace, else END 400 */
+#define G_FLAG_PARENTS 16 /* WRITE, IMPORT: make missing parent folders (0755) */
 
 struct g_file {
 	int64_t first; /* READ: as struct m_job_file */
@@ -155,7 +164,8 @@ struct g_entry {
 };
 
 struct g_end {
-	uint32_t status; /* 200, or the HTTP status that this failure is: 400 404 409 413 416 429 500 507 */
+	uint32_t status; /* 200, or the HTTP status that this failure is: 400 404 409 413 416 429
+			    500 507 */
 	uint32_t pad;
 	int64_t bytes; /* data bytes sent or taken; 416: the file's size */
 };

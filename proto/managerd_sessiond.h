@@ -1,6 +1,7 @@
 /*
- * managerd <-> sessiond: one sandbox's session. managerd sends the environment, then the guest stream; sessiond says
- * S_UP; then jobs, each with a descriptor for its bytes, each ended by one S_JOB_END with its id. S_END ends it all.
+ * managerd <-> sessiond: one sandbox's session. managerd sends the environment, then the guest
+ * stream; sessiond says S_UP; then jobs, each with a descriptor for its bytes, each ended by one
+ * S_JOB_END with its id. S_END ends it all.
  */
 #ifndef PROTO_MANAGERD_SESSIOND_H
 #define PROTO_MANAGERD_SESSIOND_H
@@ -14,7 +15,8 @@ struct m_s_none {
 	uint64_t pad;
 };
 
-/* Before S_GUEST: the environment of the sandbox as "NAME=value\0…", in pieces; total is the same in each. */
+/* Before S_GUEST: the environment of the sandbox as "NAME=value\0…", in pieces; total is the same
+ * in each. */
 struct m_s_env {
 	uint32_t total;
 	uint32_t pad;
@@ -23,7 +25,7 @@ struct m_s_env {
 enum guest_framing { GUEST_RAW, GUEST_STDCOPY };
 
 struct m_s_guest {
-	uint32_t framing; /* enum guest_framing: STDCOPY when the engine multiplexes stdout and stderr */
+	uint32_t framing; /* enum guest_framing: STDCOPY when the engine multiplexes */
 	uint32_t pad;
 	uint64_t sandbox; /* for texts and the log */
 };
@@ -56,14 +58,16 @@ struct m_s_end {
 	uint32_t pad;
 };
 
+/* fd: an empty file, open for writing, in which the zstd stream goes */
 struct m_s_snapshot {
 	int64_t max_bytes; /* of tar */
-}; /* fd: an empty file, open for writing, in which the zstd stream goes */
+};
 
+/* fd: the file, open for reading */
 struct m_s_restore {
 	int64_t size_bytes; /* of the tar, as recorded */
 	uint8_t sha256[32]; /* of the tar; a mismatch fails the restore */
-}; /* fd: the file, open for reading */
+};
 
 struct m_s_snapped {
 	int64_t size_bytes;
@@ -77,30 +81,31 @@ struct m_s_disk {
 };
 
 /*     from       message          payload              tail            fd */
-#define MANAGERD_SESSIOND(X)                                                                                           \
-	X(MANAGERD, S_ENV, struct m_s_env, S_ENV_CHUNK, FD_NONE)                                                       \
-	X(MANAGERD, S_GUEST, struct m_s_guest, 0, FD_MUST)                                                             \
-	X(MANAGERD, S_EXEC, struct m_job_exec, 0, FD_MUST)                                                             \
-	X(MANAGERD, S_READ, struct m_job_file, PATH_TAIL_MAX, FD_MUST)                                                 \
-	X(MANAGERD, S_WRITE, struct m_job_file, PATH_TAIL_MAX, FD_MUST)                                                \
-	X(MANAGERD, S_LIST, struct m_job_file, PATH_TAIL_MAX, FD_MUST)                                                 \
-	X(MANAGERD, S_ARCHIVE_GET, struct m_job_file, PATH_TAIL_MAX, FD_MUST)                                          \
-	X(MANAGERD, S_ARCHIVE_PUT, struct m_job_file, PATH_TAIL_MAX, FD_MUST)                                          \
-	X(MANAGERD, S_SNAPSHOT, struct m_s_snapshot, 0, FD_MUST)                                                       \
-	X(MANAGERD, S_RESTORE, struct m_s_restore, 0, FD_MUST)                                                         \
-	X(MANAGERD, S_KILL_ALL, struct m_s_none, 0, FD_NONE)                                                           \
-	X(MANAGERD, S_END, struct m_s_end, 0, FD_NONE)                                                                 \
-	X(SESSIOND, S_UP, struct m_s_up, 0, FD_NONE)                                                                   \
-	X(SESSIOND, S_DOWN, struct m_s_down, TEXT_MAX, FD_NONE)                                                        \
-	X(SESSIOND, S_SNAPPED, struct m_s_snapped, 0, FD_NONE)                                                         \
-	X(SESSIOND, S_DISK, struct m_s_disk, 0, FD_NONE)                                                               \
+#define MANAGERD_SESSIOND(X)                                                  \
+	X(MANAGERD, S_ENV, struct m_s_env, S_ENV_CHUNK, FD_NONE)              \
+	X(MANAGERD, S_GUEST, struct m_s_guest, 0, FD_MUST)                    \
+	X(MANAGERD, S_EXEC, struct m_job_exec, 0, FD_MUST)                    \
+	X(MANAGERD, S_READ, struct m_job_file, PATH_TAIL_MAX, FD_MUST)        \
+	X(MANAGERD, S_WRITE, struct m_job_file, PATH_TAIL_MAX, FD_MUST)       \
+	X(MANAGERD, S_LIST, struct m_job_file, PATH_TAIL_MAX, FD_MUST)        \
+	X(MANAGERD, S_ARCHIVE_GET, struct m_job_file, PATH_TAIL_MAX, FD_MUST) \
+	X(MANAGERD, S_ARCHIVE_PUT, struct m_job_file, PATH_TAIL_MAX, FD_MUST) \
+	X(MANAGERD, S_SNAPSHOT, struct m_s_snapshot, 0, FD_MUST)              \
+	X(MANAGERD, S_RESTORE, struct m_s_restore, 0, FD_MUST)                \
+	X(MANAGERD, S_KILL_ALL, struct m_s_none, 0, FD_NONE)                  \
+	X(MANAGERD, S_END, struct m_s_end, 0, FD_NONE)                        \
+	X(SESSIOND, S_UP, struct m_s_up, 0, FD_NONE)                          \
+	X(SESSIOND, S_DOWN, struct m_s_down, TEXT_MAX, FD_NONE)               \
+	X(SESSIOND, S_SNAPPED, struct m_s_snapped, 0, FD_NONE)                \
+	X(SESSIOND, S_DISK, struct m_s_disk, 0, FD_NONE)                      \
 	X(SESSIOND, S_JOB_END, struct m_job_end, TEXT_MAX, FD_NONE)
 
 enum { MANAGERD_SESSIOND_BASE = 0x0400 - 1, MANAGERD_SESSIOND(CHAN_X_ENUM) };
 MANAGERD_SESSIOND(CHAN_X_ASSERT)
 MANAGERD_SESSIOND(CHAN_X_SEND)
 static const struct msg_spec managerd_sessiond_specs[] = {MANAGERD_SESSIOND(CHAN_X_SPEC)};
-static const struct chan_proto managerd_sessiond_proto __attribute__((unused)) = {
-    "managerd-sessiond", managerd_sessiond_specs, sizeof(managerd_sessiond_specs) / sizeof(managerd_sessiond_specs[0])};
+static const struct chan_proto managerd_sessiond_proto
+    __attribute__((unused)) = {"managerd-sessiond", managerd_sessiond_specs,
+	sizeof(managerd_sessiond_specs) / sizeof(managerd_sessiond_specs[0])};
 
 #endif

@@ -61,7 +61,7 @@ def number(text):
     text = re.sub(r"U?INT\d+_C\((.*?)\)", r"(\1)", text)
     if not re.fullmatch(r"[\w\s()+*/<>|&-]+", text):
         raise ValueError(text)
-    return eval(text.replace("/", "//"), {"__builtins__": {}}, CONST)  # noqa: S307 - our own headers
+    return eval(text.strip().replace("/", "//"), {"__builtins__": {}}, CONST)  # noqa: S307 - our own headers
 
 
 def split_args(text):
