@@ -1,5 +1,6 @@
 """What a server finds that is not its own: sandboxes of another version of itself, and another engine than before."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -23,10 +24,14 @@ def other_version():
         "WARN=-DGUEST_VERSION=7",
         *(f"{out}/{p}" for p in ("sandbox-init", "sessiond", "dockerd-proxy")),
     ]
-    p = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
-    assert p.returncode == 0, p.stderr[-2000:]
-    for name in ("agent-sandbox", "agent-sandboxd", "apid", "managerd"):
-        shutil.copy2(BUILD / name, out / name)
+    out.mkdir(exist_ok=True)
+    with open(out / "lock", "w") as lock:  # several workers want it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        p = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+        assert p.returncode == 0, p.stderr[-2000:]
+        for name in ("agent-sandbox", "agent-sandboxd", "apid", "managerd"):
+            shutil.copy2(BUILD / name, out / (name + ".new"))
+            (out / (name + ".new")).rename(out / name)
     return out
 
 
