@@ -43,14 +43,14 @@ unpack_all(struct unpack *u)
 	if (a == NULL || archive_read_support_format_tar(a) != ARCHIVE_OK)
 		return unpack_fail(u, 500, "no archive can be read");
 	if (archive_read_open(a, NULL, NULL, on_read, NULL) != ARCHIVE_OK)
-		return unpack_fail(u, 400, "not a tar archive");
+		return unpack_fail(u, 400, "not a tar archive; compressed ones are not taken");
 	while ((r = archive_read_next_header(a, &e)) == ARCHIVE_OK || r == ARCHIVE_WARN)
 		if (unpack_entry(u, a, e) < 0)
 			return -1;
 	u->name[0] = '\0';
 	if (r != ARCHIVE_EOF)
 		return unpack_fail(u, 400,
-		    archive_file_count(a) == 0 ? "not a tar archive"
+		    archive_file_count(a) == 0 ? "not a tar archive; compressed ones are not taken"
 					       : "the archive is damaged or incomplete");
 	return 0;
 }

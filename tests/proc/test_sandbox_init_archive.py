@@ -534,6 +534,10 @@ def test_archive_with_a_bad_entry_is_refused_and_nothing_written(box, what):
     assert box.run("ls -A /tmp").out == b""
 
 
+def test_compressed_archive_is_told_to_be_one(box):
+    assert "compressed" in refused(400, box.merge, BAD["compressed"], "/workspace")
+
+
 @pytest.mark.parametrize("end", ["close", "hello", "short", "kill the worker"])
 def test_archive_that_ends_early_leaves_nothing(box, end):
     box.run("mkdir t; echo old > t/f")
