@@ -127,6 +127,10 @@ start_go(struct box *box)
 {
 	if (session_lingers(box->id, box->generation))
 		return; /* start_reaped() comes */
+	if (box->container[0] == '\0' && box->state == BOX_ROLLING_BACK) {
+		start_failed(box, 409, "the sandbox is rolling back"); /* to a new container */
+		return;
+	}
 	if (box->container[0] == '\0') {
 		renew_start(box); /* it was interrupted, or failed */
 		return;

@@ -65,6 +65,29 @@ def test_rollback_that_fails_leaves_a_sandbox_running_that_was_started_meanwhile
     assert s.get(b).fields["status"] == layout.SANDBOX_RUNNING
 
 
+def test_rollback_is_the_only_one_that_makes_a_container_for_a_sandbox_without_one(start, engine):
+    s = start()
+    b = s.box()
+    snap = s.snap(b)
+    engine.old.add(container_of(engine, b))
+    s.fail["D_CREATE"] = (layout.FAIL_ENGINE, "the engine reported an error")
+    with s.lock:
+        s.end_session(s.session_of(b)[0].id, 9)
+        s.hold |= {"OVER", "S_RESTORE"}
+    assert wait_until(lambda: "D_CREATE" in s.seen and s.get(b).fields["status"] == layout.SANDBOX_STOPPED)
+    s.fail.clear()
+    waiting, data = s.exec_send(b)  # for the end of the session that was outdated
+    id = s.send("ROLLBACK", {"sandbox": b, "snapshot": snap})
+    assert wait_until(lambda: any(m.name == "S_RESTORE" for m in s.held))
+    engine.images.clear()
+    assert "rolling back" in refused(s.result(waiting), 409)
+    data.close()
+    assert "is rolling back" in refused(s.rollback(b, snap), 409)
+    s.release("OVER", "S_RESTORE")
+    assert s.result(id).name == "SANDBOX" and len(engine.containers) == 1
+    assert s.exec(b).fields["status"] == 200
+
+
 def two_snapshots(s, b):
     s.hold.add("S_SNAPSHOT")
     one = s.send("SNAPSHOT_MAKE", {"sandbox": b})
