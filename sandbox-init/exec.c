@@ -463,6 +463,8 @@ exec_clocks_stop(void)
 		if (e->clock.at == 0)
 			continue;
 		e->time_left = e->clock.at - loop_now();
+		if (e->time_left == 0) /* means: no clock */
+			e->time_left = 1;
 		timer_clear(&e->clock);
 	}
 }

@@ -4,6 +4,7 @@
  * may have forked one that was not seen.
  */
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +29,11 @@ static int rounds, still_rounds;
 static int64_t began;
 static pid_t *stopped; /* by us; what stood still before stays so */
 static size_t nstopped, stopped_cap;
+static struct still {
+	pid_t pid;
+	uint64_t runs;
+} * stills; /* all that stood still, in the order of their numbers */
+static size_t nstills;
 static struct timer timer;
 static void (*done_fn)(void *, int);
 static void *done_arg;
@@ -64,6 +70,12 @@ continue_all(void)
 	nstopped = 0;
 }
 
+static int
+is_dead(const struct proc *p)
+{
+	return p->state == 'Z' || p->state == 'X';
+}
+
 /* 1 when everything stood still already. */
 static int
 stop_round(void)
@@ -75,8 +87,7 @@ stop_round(void)
 	if (procs_list(&list, &n) < 0)
 		return 0;
 	for (i = 0; i < n; i++) {
-		if (list[i].pid == getpid() || list[i].state == 'Z' || list[i].state == 'X' ||
-		    exec_is_supervisor(list[i].pid))
+		if (list[i].pid == getpid() || is_dead(&list[i]) || exec_is_supervisor(list[i].pid))
 			continue;
 		if ((list[i].state == 'T' || list[i].state == 't') &&
 		    procs_stands_still(list[i].pid))
@@ -89,6 +100,58 @@ stop_round(void)
 	return still;
 }
 
+static int
+by_pid(const void *a, const void *b)
+{
+	const struct still *p = a, *q = b;
+
+	return p->pid < q->pid ? -1 : p->pid > q->pid;
+}
+
+static void
+remember(void)
+{
+	struct proc *list;
+	size_t i, n;
+
+	nstills = 0;
+	if (procs_list(&list, &n) < 0)
+		return;
+	stills = mem_resize(stills, (n + 1) * sizeof(*stills));
+	for (i = 0; i < n; i++) {
+		if (list[i].pid == getpid() || is_dead(&list[i]) || exec_is_supervisor(list[i].pid))
+			continue;
+		stills[nstills].pid = list[i].pid;
+		stills[nstills++].runs = procs_runs(list[i].pid);
+	}
+	free(list);
+	if (nstills > 1)
+		qsort(stills, nstills, sizeof(*stills), by_pid);
+}
+
+/* What is new since then is one of our workers, or the child of one that has run. */
+int
+freeze_held(void)
+{
+	struct still key = {0}, *found;
+	struct proc *list;
+	size_t i, n;
+	int held = 1;
+
+	if (nstills == 0)
+		return 1;
+	if (procs_list(&list, &n) < 0)
+		return 0;
+	for (i = 0; i < n && held; i++) {
+		key.pid = list[i].pid;
+		found = bsearch(&key, stills, nstills, sizeof(*stills), by_pid);
+		if (found != NULL && !is_dead(&list[i]))
+			held = procs_runs(list[i].pid) == found->runs;
+	}
+	free(list);
+	return held;
+}
+
 static void
 on_round(void *arg)
 {
@@ -97,6 +160,7 @@ on_round(void *arg)
 	(void)arg;
 	still_rounds = stop_round() ? still_rounds + 1 : 0;
 	if (still_rounds >= 2) {
+		remember();
 		done(done_arg, 1);
 		return;
 	}
@@ -133,6 +197,9 @@ freeze_abort(void)
 	free(stopped);
 	stopped = NULL;
 	stopped_cap = 0;
+	free(stills);
+	stills = NULL;
+	nstills = 0;
 	exec_clocks_go();
 }
 

@@ -13,5 +13,10 @@ void freeze_end(void);
 /* As freeze_end(), but what waited is left alone: the attachment is gone. */
 void freeze_abort(void);
 int freeze_active(void);
+/*
+ * Whether none of what was stopped has run since done(arg, 1): a process can have itself continued,
+ * by a timer for example.
+ */
+int freeze_held(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,4 +125,45 @@ procs_stands_still(pid_t pid)
 	}
 	closedir(dir);
 	return still;
+}
+
+/* The third number of schedstat; 0 where the kernel does not say. */
+static uint64_t
+read_runs(const char *path)
+{
+	unsigned long long ran, waited, runs = 0;
+	char text[128];
+	ssize_t n;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	return sscanf(text, "%llu %llu %llu", &ran, &waited, &runs) == 3 ? runs : 0;
+}
+
+uint64_t
+procs_runs(pid_t pid)
+{
+	struct dirent *d;
+	char path[64 + 256];
+	uint64_t runs = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	if (dir == NULL)
+		return 0;
+	while ((d = readdir(dir)) != NULL) {
+		if (d->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/schedstat", (int)pid, d->d_name);
+		runs += read_runs(path);
+	}
+	closedir(dir);
+	return runs;
 }

@@ -3,6 +3,7 @@
 #define SANDBOX_INIT_PROCS_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct proc {
@@ -17,6 +18,8 @@ int procs_list(struct proc **list, size_t *n);
 void procs_mark_descendants(struct proc *, size_t n, pid_t root);
 /* 1 when no thread of pid runs: all are stopped, traced to a stop, or dead. */
 int procs_stands_still(pid_t pid);
+/* How often its threads were given a processor. */
+uint64_t procs_runs(pid_t pid);
 /* The state in the text of a stat file and the parent; -1 when it is not one. Pure. */
 int procs_parse_stat(const char *text, char *state, pid_t *ppid);
 

@@ -68,6 +68,10 @@ finish(struct transfer *t)
 	int frozen = t->frozen;
 
 	ch->ops = NULL;
+	if (frozen && t->report.status == 200 && !freeze_held()) {
+		t->report.status = 409;
+		strcpy(t->report.text, "the processes of the sandbox did not stand still");
+	}
 	channel_end(ch, t->report.status, bytes, "%s", t->report.text);
 	transfer_free(t);
 	if (frozen)

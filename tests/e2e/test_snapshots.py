@@ -182,6 +182,34 @@ def test_snapshot_is_one_moment_of_files_being_written(make, api):
     events.close()
 
 
+def test_process_that_has_itself_continued_makes_the_snapshot_409(make, api):
+    b = make(memory_mb=256)
+    source = """
+import ctypes, signal, struct
+c = ctypes.CDLL(None)
+signal.signal(signal.SIGCONT, lambda *a: None)
+timer, event = ctypes.c_void_p(), struct.pack('Qii', 0, signal.SIGCONT, 0) + bytes(48)
+c.timer_create(1, event, ctypes.byref(timer))
+print('on', flush=True)
+n = 0
+while True:
+    n += 1
+    c.timer_settime(timer, 0, struct.pack('qqqq', 0, 0, 0, 30_000_000), None)
+    for name in ('a', 'z'):
+        with open(name, 'r+b' if n > 1 else 'wb') as f: f.write(b'%020d' % n)
+"""
+    b.sh("head -c 30000000 /dev/urandom > m")
+    events = b.stream(["python3", "-c", source], timeout_seconds=50)
+    events.next()
+    answers = [b.post_snapshot() for _ in range(10)]
+    events.close()
+    assert {a.status_code for a in answers} <= {201, 409} and 409 in [a.status_code for a in answers]
+    made = next((a.json()["id"] for a in answers if a.status_code == 201), None)
+    if made:
+        f = api.fork(made)
+        assert int(f.content("a")) - int(f.content("z")) in (0, 1)
+
+
 def test_stopped_process_stays_stopped_over_a_snapshot(make):
     b = make(memory_mb=64)
     b.sh("sleep 6363.5 >/dev/null 2>&1 & kill -STOP $!; echo $! > pid")
