@@ -4,10 +4,8 @@ import json
 import re
 import statistics
 import subprocess
-import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from functools import partial
 
 from client import BLOCK, Raw, many, percentile
 from harness import wait_until
@@ -72,7 +70,7 @@ def execs(b):
             limit, ours = [], []
             for _ in range(4):  # in turn, so that both see the same neighbours
                 limit += spawn(b, gap * MS // 1, count // 4, *native) if gap else spawn(b, 0, count // 4, *native)
-                ours += repeat(count // 4, gap, lambda: http.timed(data))
+                ours += repeat(count // 4, gap, partial(http.timed, data))
             b.row(f"exec {name}, {how}", both(limit), both(ours), "p50 <= limit + 2 ms", mid(ours) <= mid(limit) + 0.002,
                   limit_p50=mid(limit), p50=mid(ours), p95=percentile(ours, 95))  # fmt: skip
 
@@ -140,8 +138,8 @@ def small_files(b):
         ("list", http.request("GET", box.path + "/files/list?path=/workspace")),
     ):
         http.timed(data)
-        spaced = repeat(b.n(40, 15), 0.1, lambda: http.timed(data))
-        tight = repeat(b.n(300, 60), 0, lambda: http.timed(data))
+        spaced = repeat(b.n(40, 15), 0.1, partial(http.timed, data))
+        tight = repeat(b.n(300, 60), 0, partial(http.timed, data))
         b.row(f"file {name}, spaced", "", both(spaced), "p50 <= 3 ms", mid(spaced) <= 0.003, p50=mid(spaced))
         b.row(f"file {name}, back to back", "", both(tight), "p50 <= 3 ms", mid(tight) <= 0.003, p50=mid(tight))
 
