@@ -173,7 +173,6 @@ job_new(struct session *s, uint64_t id, enum job_kind kind, int fd)
 	if (!(kind & JOB_FILES) && !data_is_stream(fd)) {
 		log_warnx("job without a data socket");
 		close(fd);
-		fd = -1;
 		send_S_JOB_END(s->manager, id, &(struct m_job_end){.status = 500}, NULL, 0, -1);
 		return NULL;
 	}

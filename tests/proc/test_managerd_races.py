@@ -190,6 +190,8 @@ def test_key_stays_nowhere_in_the_memory_of_managerd(start):
             if m is None or "[v" in line:
                 continue
             begin, end = (int(x, 16) for x in m.groups())
+            if end - begin > 1 << 28:  # a sanitizer's own
+                continue
             mem.seek(begin)
             piece = mem.read(end - begin)
             read += len(piece)
