@@ -205,6 +205,11 @@ doctor_judge_info(const struct settings *s, const char *json)
 	judge_limits(info);
 	judge_runtime(s, info);
 	judge_security(info);
+	if (strcmp(text_of(info, "CgroupVersion"), "1") == 0)
+		doctor_say(FINDING_NOTE,
+		    "cgroup version 1: the buffers of a sandbox's sockets are not part of its "
+		    "memory "
+		    "limit; only net.ipv4.tcp_mem and udp_mem of the host bound them");
 	status = json_object_get(info, "DriverStatus");
 	json_array_foreach (status, i, pair) {
 		if (json_string_value(json_array_get(pair, 0)) != NULL &&
