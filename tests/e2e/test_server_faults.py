@@ -84,6 +84,8 @@ class Scene:
         assert not result["thread"].is_alive(), "the request never ended"
         assert wait_until(lambda: s.settled(*gone), 20), s.tail()
         assert wait_until(lambda: self.keep.get().status_code == 200, 10), s.tail()
+        # A request that was on its way when its sessiond died is lost with it; the next one works.
+        assert wait_until(lambda: self.keep.read("precious").status_code == 200, 5), s.tail()
         assert self.keep.content("precious") == b"survives"
         assert self.keep.running("8181.5") == 1
         assert self.api.ask("GET", f"/v1/snapshots/{self.snap}").json()["name"] == "precious"
