@@ -88,8 +88,8 @@ orphans_remove(void)
 			continue;
 		log_info("removing what no record knows: generation %u of %s", items[i].generation,
 		    id_text(id, "sb_", items[i].sandbox));
-		wreck_add(items[i].sandbox, items[i].generation,
-		    items[i].kind == ITEM_CONTAINER ? items[i].container : "", NULL, NULL);
+		/* By name: an item may be of before its removal, and its id be forgotten since. */
+		wreck_add(items[i].sandbox, items[i].generation, "", NULL, NULL);
 	}
 }
 
@@ -122,15 +122,24 @@ on_later(evutil_socket_t fd, short what, void *arg)
 		reconcile_start();
 }
 
-/* The engine is there, but could not list: sandboxes wait for it. */
 static void
-list_later(const char *why)
+list_after(time_t seconds)
 {
-	static const struct timeval second = {1, 0};
+	const struct timeval delay = {seconds, 0};
 
-	log_warnx("the engine's list, which is asked for again: %s", why);
-	if (event_base_once(mgr.base, -1, EV_TIMEOUT, on_later, NULL, &second) == -1)
+	if (event_base_once(mgr.base, -1, EV_TIMEOUT, on_later, NULL, &delay) == -1)
 		fatalx("reconcile: out of memory");
+}
+
+/*
+ * What the engine was told just before our start may come to be only after its first list: an
+ * engine call takes 30 s at most.
+ */
+static void
+look_for_latecomers(void)
+{
+	list_after(3);
+	list_after(35);
 }
 
 static void
@@ -140,8 +149,11 @@ on_listed(void *arg, const struct answer *a)
 	listing = 0;
 	if (a->failed) {
 		again = 0;
-		if (a->why != FAIL_UNREACHABLE)
-			list_later(a->text);
+		/* The engine is there, but could not list: sandboxes wait for it. */
+		if (a->why != FAIL_UNREACHABLE) {
+			log_warnx("the engine's list, which is asked for again: %s", a->text);
+			list_after(1);
+		}
 		manager_ready();
 		return;
 	}
@@ -149,6 +161,8 @@ on_listed(void *arg, const struct answer *a)
 		qsort(items, nitems, sizeof(*items), item_order);
 	box_each(box_compare, NULL);
 	orphans_remove();
+	if (!done)
+		look_for_latecomers();
 	done = 1;
 	nitems = 0;
 	manager_ready();

@@ -226,6 +226,13 @@ def test_orphans_with_our_label_are_removed(start, engine):
     assert s.create().name == "SANDBOX"
 
 
+def test_orphan_that_comes_to_be_after_the_first_list_is_removed_too(start, engine):
+    s = start()
+    assert s.create().name == "SANDBOX" and len(engine.containers) == 1
+    engine.add(0xABCD, 2, layout.STATE_RUNNING)  # a call of before the start, which the engine carried out only now
+    assert wait_until(lambda: len(engine.containers) == 1 and len(engine.volumes) == 1, 6)
+
+
 def test_sandbox_that_expired_while_down_is_ended_first(start, engine):
     s = start()
     b, c = s.box(ttl_s=1), s.box()
