@@ -83,7 +83,7 @@ def test_command_without_an_answer_ends_by_its_timeout(hostile, box):
     began = time.monotonic()
     answer = box.post_exec(["silence"], timeout_seconds=1)
     assert time.monotonic() - began < 15
-    assert answer.status_code == 502 or answer.json().get("timed_out"), (answer.status_code, answer.text)
+    assert answer.status_code >= 400 or answer.json()["timed_out"], answer.text
 
 
 def test_endless_snapshot_is_cut_at_the_limit_and_not_kept(hostile, box):
