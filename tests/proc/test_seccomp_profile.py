@@ -114,7 +114,9 @@ def test_sockets_are_of_few_families(profile):
 
 
 def test_nobody_can_hold_up_who_opens_or_renames_a_file(profile):
-    assert [verdict(profile, "fcntl", 3, c) for c in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 36, 37, 38, 1026, 1030, 1031, 1032, 1033, 1034)] == [0] * 19
+    assert [verdict(profile, "fcntl", 3, c) for c in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 36, 37, 38, 1026, 1030, 1031, 1032, 1033, 1034)] == [
+        0
+    ] * 19
     assert [verdict(profile, "fcntl", 3, c) for c in (1024, 1025, 1040, 1041, 1024 | 1 << 32, 2048)] == [1] * 6
 
 
