@@ -122,6 +122,15 @@ def own(engine):
         raise failed
 
 
+@pytest.fixture(scope="module")
+def scene(engine):
+    from scene import Scene
+
+    s = Scene(engine)
+    yield s
+    s.close()
+
+
 @pytest.fixture
 def faulty(engine):
     """A socket in front of the engine that can be made to misbehave."""
