@@ -197,7 +197,7 @@ time_of_a_guest_that_reads_slowly_begins_anew_and_only_then(void **state)
 	harness_open(&h, GUEST_RAW);
 	fill(&h);
 	assert_true(event_pending(&h.s.guest.ev_write, EV_TIMEOUT, &first));
-	usleep(2000);
+	usleep(20 * 1000); /* libevent's clock has ticks of up to 10 ms */
 	guest_send(&h.s, G_STDIN, 1, scrap, 1);
 	guest_flush(&h.s);
 	assert_true(event_pending(&h.s.guest.ev_write, EV_TIMEOUT, &again));
