@@ -81,19 +81,24 @@ api_minor(const char *s)
 	return strncmp(s, "1.", 2) == 0 ? atoi(s + 2) : -1;
 }
 
-static void
+static int
 judge_components(const json_t *components)
 {
 	const json_t *c;
+	int found = 0, n;
 	size_t i;
 
 	json_array_foreach (components, i, c) {
 		const char *name = text_of(c, "Name"), *version = text_of(c, "Version");
 
-		if (strcasecmp(name, "runc") == 0 && facts_tell("runc", version) == 0)
+		if (strcasecmp(name, "runc") != 0)
+			continue;
+		if ((n = facts_tell("runc", version)) == 0)
 			doctor_say(FINDING_OK,
 			    "runc %.32s: no known weakness in this program's list", version);
+		found += n;
 	}
+	return found;
 }
 
 void
@@ -103,6 +108,7 @@ doctor_judge_version(const char *json)
 	const json_t *components = json_object_get(v, "Components"), *c;
 	const char *version = text_of(v, "Version"), *max = text_of(v, "ApiVersion"),
 		   *min = text_of(v, "MinAPIVersion");
+	int found = 0;
 	size_t i;
 
 	json_array_foreach (components, i, c) {
@@ -122,10 +128,14 @@ doctor_judge_version(const char *json)
 		    min, max, API_MIN, API_MAX);
 	else
 		doctor_say(FINDING_OK, "engine %.32s, API %.8s to %.8s", version, min, max);
-	if (*version != '\0' && facts_tell("engine", version) == 0)
+	if (*version != '\0' && (found = facts_tell("engine", version)) == 0)
 		doctor_say(
 		    FINDING_OK, "engine %.32s: no known weakness in this program's list", version);
-	judge_components(components);
+	found += judge_components(components);
+	if (found > 0)
+		doctor_say(FINDING_NOTE,
+		    "these go by the number of the version; a distribution may "
+		    "have mended them without a new one");
 	json_decref(v);
 }
 
@@ -238,6 +248,12 @@ doctor_engine(const struct settings *s)
 
 	if (access(s->engine, F_OK) == -1) {
 		doctor_say(FINDING_FAIL, "there is no engine at %s; it is taken up when it comes",
+		    s->engine);
+		return;
+	}
+	if (access(s->engine, W_OK) == -1) {
+		doctor_say(FINDING_FAIL,
+		    "this user may not use the engine at %s: be root, or in the socket's group",
 		    s->engine);
 		return;
 	}

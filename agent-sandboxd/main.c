@@ -80,7 +80,8 @@ parse_options(struct options *o, int argc, char **argv)
 			exit(0);
 		case 'h':
 			help();
-		default:
+		default: /* getopt_long has said what is wrong */
+			fprintf(stderr, "agent-sandboxd: --help lists the options and settings\n");
 			exit(EXIT_CONFIG);
 		}
 	}
@@ -163,6 +164,9 @@ main(int argc, char **argv)
 	else if (p.as_root && (p.engine.mode & (S_IWGRP | S_IWOTH)) == 0)
 		log_warnx(
 		    "only its owner may use %s: give it a group and chmod g+rw", p.set.engine);
+	else if (!p.as_root && access(p.set.engine, W_OK) == -1)
+		log_warnx(
+		    "this user may not use %s: start as root, or join its group", p.set.engine);
 	/* The environment that a restart needs may hold keys. */
 	prctl(PR_SET_DUMPABLE, 0);
 	p.partial |= confine_parent(p.as_root, p.set.c.num[CFG_ALLOW_WEAKER]) != 0 || !p.as_root;

@@ -131,6 +131,33 @@ def doctor(tmp_path, env=None, **engine):
         e.sock.close()
 
 
+def test_doctor_and_server_say_that_the_socket_is_not_for_this_user(tmp_path):
+    e = FakeEngine(tmp_path)
+    os.chmod(e.path, 0)
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        os.chmod(folder, 0o755)
+    env = {"AGENT_SANDBOX_API_KEYS": KEY, "DOCKER_HOST": "unix://" + e.path, "AGENT_SANDBOX_PORT": "0"}
+    other = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    (tmp_path / "cwd").mkdir()
+    os.chmod(tmp_path / "cwd", 0o777)
+    where = {"cwd": tmp_path / "cwd", "env": env, "text": True} | other
+    p = subprocess.run([COMMAND, "doctor"], capture_output=True, timeout=30, **where)
+    assert any("this user may not use the engine at" in line for line in lines(p, "FAIL")), p.stdout
+    server = subprocess.Popen([COMMAND, "serve"], stderr=subprocess.PIPE, **where)
+    try:
+        said = next((line for line in server.stderr if "may not use" in line or "listening" in line), "")
+    finally:
+        server.terminate()
+        server.wait(10)
+        e.sock.close()
+    assert f"this user may not use {e.path}" in said
+
+
+def test_an_option_that_does_not_exist_leads_to_the_help():
+    p = run("serve", "--bogus")
+    assert p.returncode == 2 and "--bogus" in p.stderr and "--help" in p.stderr
+
+
 def lines(p, word):
     return [line[6:] for line in p.stdout.splitlines() if line.startswith(word)]
 
@@ -181,6 +208,7 @@ def test_doctor_says_what_would_not_work(tmp_path, engine, word):
 def test_doctor_says_what_is_weaker(tmp_path, engine, level, word):
     p = doctor(tmp_path, **engine)
     assert p.returncode == 0 and any(word in line for line in lines(p, level)), p.stdout
+    assert any("a distribution may have mended" in line for line in lines(p, "note")) == word.startswith("CVE")
 
 
 @pytest.mark.parametrize(
