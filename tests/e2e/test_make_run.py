@@ -168,6 +168,7 @@ def test_make_install_puts_everything_where_it_runs_from(tmp_path):
     assert (tmp_path / "usr/bin/agent-sandbox").exists()
     found = {f.name for f in tmp_path.rglob("*") if f.is_file()}
     assert {"agent-sandboxd", "apid", "managerd", "dockerd-proxy", "sessiond", "agent-sandbox.8", "LICENSE"} <= found
+    assert {"SECURITY.md", "agent-sandbox.conf", "agent-sandbox.nft", "agent-sandbox.sysusers", "create-users.sh"} <= found
     out = subprocess.run([tmp_path / "usr/bin/agent-sandbox", "--version"], capture_output=True, text=True)
     assert (ROOT / "VERSION").read_text().strip() in out.stdout
     assert subprocess.run(["make", "-n", "help"], cwd=ROOT, capture_output=True).returncode == 0
