@@ -3,6 +3,7 @@
 set -eu
 for user in _as-api _as-manager _as-docker _as-session; do
 	getent passwd $user >/dev/null && continue
+	echo "making the system user $user"
 	getent group $user >/dev/null || groupadd --system $user
 	useradd --system --gid $user --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin \
 		--comment "agent-sandbox" $user
