@@ -219,18 +219,19 @@ data_charge(struct data *d, uint32_t n)
 		d->released += n;
 }
 
-/* What has left the queue: at the end of it all its credit is released. */
+/*
+ * n bytes have left the queue. Credit goes back as the queue shrinks, in proportion: records are
+ * longer than what was paid for them, and byte for byte the queue would grow while it is sent.
+ */
 static void
 data_sent(struct data *d, size_t n)
 {
-	uint32_t give = d->pending < n ? d->pending : (uint32_t)n;
+	uint32_t give = (uint32_t)((uint64_t)d->pending * n / buf_len(&d->out));
 
 	d->head = d->head == DATA_NO_HEAD || n > d->head ? DATA_NO_HEAD : d->head - n;
 	buf_drop(&d->out, n);
-	if (buf_len(&d->out) == 0) {
-		give = d->pending;
+	if (buf_len(&d->out) == 0)
 		d->head = DATA_NO_HEAD;
-	}
 	d->pending -= give;
 	d->released += give;
 }

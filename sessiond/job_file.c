@@ -141,8 +141,8 @@ file_entry_one(const uint8_t *p, size_t n, struct g_entry *g)
 	return whole;
 }
 
-/* A record is at most five bytes longer than its entry, so that the frame's credit bounds them too.
- */
+/* A record is at most five bytes longer than its entry, so that the frame's credit bounds them too:
+ * data_sent() gives it back in proportion. */
 const char *
 file_entry(struct job *j, const struct frame *f)
 {

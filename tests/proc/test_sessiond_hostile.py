@@ -1,6 +1,7 @@
 """sessiond against a sandbox that says wrong things: the session ends with 502 for its jobs, and nothing else happens."""
 
 import random
+import select
 import struct
 import time
 
@@ -243,3 +244,43 @@ def test_jobs_of_a_dead_session_leave_no_memory_and_no_descriptors():
         time.sleep(0.2)
         assert s.nfds() == before - 1
         assert s.alive()
+
+
+def alternating(channel, credit):
+    pair = layout.frame(layout.G_STDOUT, channel, b"x") + layout.frame(layout.G_STDERR, channel, b"x")
+    return pair * (credit // 2), credit // 2 * 2
+
+
+def entries(channel, credit):
+    one = entry(b"8 bytes.")
+    n = min(credit, 65536) // len(one)
+    return layout.frame(layout.G_ENTRY, channel, one * n), n * len(one)
+
+
+@pytest.mark.parametrize("kind", ["exec", "list"])
+def test_records_longer_than_their_credit_take_bounded_memory_for_a_client_that_reads_slowly(kind):
+    with Session() as s:
+        if kind == "exec":
+            _, client, channel = s.started()
+        else:
+            _, client = s.job("S_LIST", {}, b"/workspace/f")
+            channel, _, _ = s.guest.expect_file(layout.G_LIST)
+        make, total = (alternating, 3_000_000) if kind == "exec" else (entries, 40_000_000)
+        credit, said, peak, before = layout.GUEST_WINDOW, 0, 0, s.pss_kb()["Pss_Anon"]
+        while said < total:
+            while credit >= 64:
+                data, n = make(channel, credit)
+                s.guest.raw(data)
+                credit, said = credit - n, said + n
+            peak = max(peak, s.pss_kb()["Pss_Anon"] - before)
+            while credit < 64:
+                if not s.guest.rest and not select.select([s.guest.sock], [], [], 0.0005)[0]:
+                    ready = select.select([client.sock, s.guest.sock], [], [], 5)[0]
+                    assert ready, "credit was lost"
+                    if client.sock in ready:
+                        client.sock.recv(8192)
+                    continue
+                got, ch, body = s.guest.recv()
+                assert (got, ch) == (layout.G_WINDOW, channel)
+                credit += struct.unpack("<II", body)[0]
+        assert peak < 6 * 1024, f"{peak} KiB"
