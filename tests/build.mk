@@ -61,6 +61,7 @@ probes:
 # Libfuzzer runs each target for FUZZ_SECONDS on a copy of its corpus; a finding stays in build/fuzz/.
 FUZZ_SECONDS ?= 60
 fuzz: ## let libFuzzer drive every fuzz target for FUZZ_SECONDS=60
+	@tools/packages install build fuzz
 	$(MAKE) CC=clang BUILD=build/fuzz SAN=fuzzer-no-link,address,undefined CFLAGS='-O1 -g' \
 		$(patsubst %,build/fuzz/tests/fuzz/%,$(FUZZ_NAMES))
 	tests/tools/fuzz $(FUZZ_SECONDS) $(FUZZ_NAMES)
