@@ -359,7 +359,8 @@ def test_all_goes_on_when_a_snapshot_ends_early(box, by):
     export.credit = False
     export.wait_for(layout.G_DATA)
     box.settle(0.2)
-    assert {p[2] for p in box.processes() if "sandbox" not in p[3]} == {"T"}
+    # A date or sleep that ended just before waits for its stopped parent, as a zombie.
+    assert {p[2] for p in box.processes() if "sandbox" not in p[3]} - {"Z"} == {"T"}
     if by == "close":
         export.send(layout.G_CLOSE)
         refused(409, export.wait)
