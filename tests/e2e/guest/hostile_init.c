@@ -19,7 +19,13 @@ static size_t nin;
 static char args[GUEST_ARGS_MAX];
 static size_t nargs;
 static char mode_file[64];
-static uint16_t endless; /* the channel of an export */
+static uint16_t endless; /* a channel that says something for ever, */
+static uint8_t endless_type;
+static uint8_t endless_block[32768]; /* namely this */
+static char snapshot_file[128]; /* what the next snapshot holds, instead of something endless */
+static int snapshot_fd = -1;
+static int64_t snapshot_bytes;
+static enum { MANNERS_GOOD, MANNERS_GARBAGE, MANNERS_VERSION, MANNERS_MUTE } manners;
 
 static void
 put_bytes(const void *data, size_t n)
@@ -62,6 +68,37 @@ flood(uint16_t channel, uint8_t type, size_t total)
 	memset(block, 'x', sizeof(block));
 	for (size_t sent = 0; sent < total; sent += sizeof(block))
 		put(type, channel, block, sizeof(block));
+}
+
+/* For ever, but no more than there is credit for. */
+static void
+for_ever(uint16_t channel, uint8_t type, const void *unit, size_t unit_len)
+{
+	for (size_t at = 0; at < sizeof(endless_block); at += unit_len)
+		memcpy(endless_block + at, unit, unit_len);
+	endless = channel;
+	endless_type = type;
+	for (size_t sent = 0; sent < GUEST_WINDOW; sent += sizeof(endless_block))
+		put(type, channel, endless_block, sizeof(endless_block));
+}
+
+static void
+endless_more(uint16_t channel, size_t n)
+{
+	static size_t credit;
+
+	for (credit += n; credit >= sizeof(endless_block); credit -= sizeof(endless_block))
+		put(endless_type, channel, endless_block, sizeof(endless_block));
+}
+
+/* One byte, and one byte, and one byte. */
+static void
+drip(uint16_t channel, uint8_t type)
+{
+	for (;;) {
+		put(type, channel, "x", 1);
+		usleep(200000);
+	}
 }
 
 /* Breaches that any request can be answered with. Returns 0 when there is none of that name. */
@@ -125,6 +162,27 @@ breach(const char *mode, uint16_t ch)
 	return 1;
 }
 
+/* Commands that are answered as they should be, and change what comes later. */
+static void
+prepare(const char *mode)
+{
+	struct g_stat stat = {0};
+
+	if (strcmp(mode, "then-garbage") == 0)
+		manners = MANNERS_GARBAGE;
+	else if (strcmp(mode, "then-version") == 0)
+		manners = MANNERS_VERSION;
+	else if (strcmp(mode, "then-mute") == 0)
+		manners = MANNERS_MUTE;
+	else if (strcmp(mode, "disk-none") == 0)
+		put(G_STAT, 0, &stat, sizeof(stat));
+	else if (strcmp(mode, "disk-max") == 0) {
+		stat.free_bytes = stat.free_inodes = INT64_MAX;
+		put(G_STAT, 0, &stat, sizeof(stat));
+	} else if (strncmp(mode, "snap=", 5) == 0)
+		snprintf(snapshot_file, sizeof(snapshot_file), "%.100s", mode + 5);
+}
+
 static void
 on_exec(uint16_t ch)
 {
@@ -137,7 +195,18 @@ on_exec(uint16_t ch)
 	} else if (strcmp(mode, "after") == 0) {
 		put_exit(ch, 0);
 		put(G_STDOUT, ch, "late", 4);
+	} else if (strcmp(mode, "endless") == 0) {
+		put(G_STARTED, ch, "", 0);
+		for_ever(ch, G_STDOUT, "abcdefgh", 8);
+	} else if (strcmp(mode, "drip") == 0) {
+		put(G_STARTED, ch, "", 0);
+		drip(ch, G_STDERR);
+	} else if (strcmp(mode, "deaf") == 0) {
+		put(G_STARTED, ch, "", 0);
+		for (;;)
+			pause();
 	} else if (!breach(mode, ch)) {
+		prepare(mode);
 		put(G_STARTED, ch, "", 0);
 		put(G_STDOUT, ch, mode, (uint32_t)strlen(mode));
 		put_exit(ch, 0);
@@ -154,6 +223,106 @@ put_end(uint16_t ch, uint32_t status, const char *text)
 
 	snprintf(e.text, sizeof(e.text), "%s", text);
 	put(G_END, ch, &e, sizeof(e.end) + (uint32_t)strlen(text));
+}
+
+/* n bytes more of the file that is to be the snapshot. */
+static void
+snapshot_more(uint16_t ch, size_t n)
+{
+	static uint8_t block[32768];
+	struct g_end end = {.status = 200};
+	ssize_t got;
+
+	for (; n > 0; n -= (size_t)got) {
+		got = read(snapshot_fd, block, n < sizeof(block) ? n : sizeof(block));
+		if (got <= 0) {
+			close(snapshot_fd);
+			snapshot_fd = -1;
+			end.bytes = snapshot_bytes;
+			put(G_END, ch, &end, sizeof(end));
+			return;
+		}
+		put(G_DATA, ch, block, (uint32_t)got);
+		snapshot_bytes += got;
+	}
+}
+
+static void
+on_snapshot(uint16_t ch)
+{
+	put(G_STARTED, ch, "", 0);
+	snapshot_bytes = 0;
+	if (*snapshot_file == '\0') {
+		for_ever(ch, G_DATA, "xxxxxxxx", 8);
+		return;
+	}
+	endless = 0;
+	snapshot_fd = open(snapshot_file, O_RDONLY);
+	snapshot_more(ch, GUEST_WINDOW);
+}
+
+/* Names that are allowed, and look odd elsewhere. */
+static void
+put_names(uint16_t ch)
+{
+	static const char *const names[] = {"\r\nSet-Cookie: a=b", "\"],\"x\":[\"",
+	    "\xff\xfe\xc0\xaf", "\x1b[2J",
+	    "\xe2\x80\xae"
+	    "abc",
+	    "\\u0000"};
+	uint8_t buf[sizeof(struct g_entry) + 256];
+	struct g_entry e = {.size = INT64_MAX, .mtime_ns = INT64_MIN, .mode = 07777};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		memset(buf, 0, sizeof(buf));
+		e.name_len = (uint16_t)strlen(names[i]);
+		memcpy(buf, &e, sizeof(e));
+		memcpy(buf + sizeof(e), names[i], e.name_len);
+		put(G_ENTRY, ch, buf, (uint32_t)(sizeof(e) + (e.name_len + 7u) / 8 * 8));
+	}
+	put_end(ch, 200, "");
+}
+
+/* Answers that keep to the protocol, word by word, and are no answers. Returns as breach(). */
+static int
+mischief(uint8_t type, uint16_t ch, const char *mode)
+{
+	struct g_meta meta = {
+	    .size = 1000000, .length = 1000000, .mode = 0644, .type = FILE_REGULAR};
+	struct g_entry entry = {.name_len = 8};
+	uint8_t unit[sizeof(entry) + 8] = "";
+
+	if (strcmp(mode, "drip") == 0 && type == G_READ) {
+		put(G_META, ch, &meta, sizeof(meta));
+		drip(ch, G_DATA);
+	} else if (strcmp(mode, "far") == 0 && type == G_READ) {
+		meta.size = INT64_MAX;
+		meta.first = INT64_MAX - 10;
+		meta.length = 10;
+		put(G_META, ch, &meta, sizeof(meta));
+		put(G_DATA, ch, "0123456789", 10);
+		put(G_END, ch, &(struct g_end){.status = 200, .bytes = 10}, sizeof(struct g_end));
+	} else if (strcmp(mode, "cut") == 0 && type == G_READ) {
+		meta.size = meta.length = 10;
+		put(G_META, ch, &meta, sizeof(meta));
+		put(G_DATA, ch, "012345678", 9);
+		put(G_END, ch, &(struct g_end){.status = 200, .bytes = 9}, sizeof(struct g_end));
+	} else if (strcmp(mode, "names") == 0 && type == G_LIST) {
+		put_names(ch);
+	} else if (strcmp(mode, "endless") == 0 && type == G_LIST) {
+		memcpy(unit, &entry, sizeof(entry));
+		memset(unit + sizeof(entry), 'n', 8);
+		for_ever(ch, G_ENTRY, unit, sizeof(unit));
+	} else if (strcmp(mode, "endless") == 0 && type == G_EXPORT) {
+		put(G_STARTED, ch, "", 0);
+		for_ever(ch, G_DATA, "xxxxxxxx", 8);
+	} else if (strcmp(mode, "unread") == 0 && (type == G_IMPORT || type == G_WRITE)) {
+		put(G_STARTED, ch, "", 0);
+		put_end(ch, 200, "");
+	} else {
+		return 0;
+	}
+	return 1;
 }
 
 /* Paths: "<mode>" behind /workspace/. */
@@ -182,10 +351,8 @@ on_file(uint8_t type, uint16_t ch, const uint8_t *data, uint32_t len)
 	} else if (strcmp(mode, "status") == 0) {
 		put_end(ch, 31337, "\xff\xfe");
 	} else if (type == G_EXPORT && strcmp(mode, "workspace") == 0) {
-		put(G_STARTED, ch, "", 0);
-		endless = ch;
-		flood(ch, G_DATA, GUEST_WINDOW);
-	} else if (!breach(mode, ch)) {
+		on_snapshot(ch);
+	} else if (!mischief(type, ch, mode) && !breach(mode, ch)) {
 		put_end(ch, 404, "no such file");
 	}
 }
@@ -195,6 +362,11 @@ on_hello(const struct g_hello *h)
 {
 	struct g_hello ack = *h;
 
+	if (manners == MANNERS_MUTE)
+		return;
+	if (manners == MANNERS_VERSION)
+		ack.version = 4711;
+	endless = 0;
 	if (strncmp(mode_file, "nonce", 5) == 0)
 		ack.nonce++;
 	else if (strncmp(mode_file, "version", 7) == 0)
@@ -205,6 +377,8 @@ on_hello(const struct g_hello *h)
 		for (;;)
 			put_bytes("babble babble babble babble ASf1", 32);
 	put(G_HELLO_ACK, 0, &ack, sizeof(ack));
+	if (manners == MANNERS_GARBAGE)
+		put_bytes("this is no frame, and never was", 31);
 }
 
 static void
@@ -214,9 +388,12 @@ on_frame(const struct frame *f)
 
 	switch (f->type) {
 	case G_WINDOW:
-		/* An archive without an end. */
-		if (f->channel == endless && f->len >= sizeof(*n) && n->n <= GUEST_WINDOW)
-			flood(f->channel, G_DATA, n->n & ~32767u);
+		if (f->len < sizeof(*n) || n->n > GUEST_WINDOW)
+			break;
+		if (snapshot_fd != -1)
+			snapshot_more(f->channel, n->n);
+		else if (f->channel == endless)
+			endless_more(f->channel, n->n);
 		break;
 	case G_HELLO:
 		if (f->len >= sizeof(struct g_hello))
