@@ -190,13 +190,13 @@ c = ctypes.CDLL(None)
 signal.signal(signal.SIGCONT, lambda *a: None)
 timer, event = ctypes.c_void_p(), struct.pack('Qii', 0, signal.SIGCONT, 0) + bytes(48)
 c.timer_create(1, event, ctypes.byref(timer))
-print('on', flush=True)
 n = 0
 while True:
     n += 1
     c.timer_settime(timer, 0, struct.pack('qqqq', 0, 0, 0, 30_000_000), None)
     for name in ('a', 'z'):
         with open(name, 'r+b' if n > 1 else 'wb') as f: f.write(b'%020d' % n)
+    if n == 1: print('on', flush=True)
 """
     b.sh("head -c 30000000 /dev/urandom > m")
     events = b.stream(["python3", "-c", source], timeout_seconds=50)
