@@ -206,8 +206,11 @@ give_back(int dir, const char *name, const struct stat *st, mode_t need)
 		(void)!fchmodat(dir, name, st->st_mode & 07777, 0);
 }
 
+#define GONE (-2)
+
 /* Opens name for reading; one of our own that may not be read gets the permission for as long as it
- * takes. */
+ * takes. GONE, where others go on meanwhile: it was removed, or became another kind, since it was
+ * looked at. */
 static int
 open_entry(
     struct packer *p, int dir, const char *name, const struct stat *st, int oflags, mode_t need)
@@ -222,6 +225,8 @@ open_entry(
 	error = errno;
 	if (p->exact && fd < 0)
 		give_back(dir, name, st, need);
+	if (!p->exact && fd < 0 && (error == ENOENT || error == ENOTDIR || error == ELOOP))
+		return GONE;
 	return fd >= 0 ? fd : fail(p, request_status(error), request_reason(error));
 }
 
@@ -232,7 +237,7 @@ pack_regular(struct packer *p, int dir, const char *name, const struct stat *st)
 	int r, fd = open_entry(p, dir, name, st, 0, S_IRUSR);
 
 	if (fd < 0)
-		return -1;
+		return fd == GONE ? 0 : -1;
 	e = new_entry(p, st);
 	r = add_xattrs(p, e, fd);
 	if (p->exact)
@@ -286,7 +291,7 @@ pack_subfolder(struct packer *p, int dir, const char *name, const struct stat *s
 	int r, fd = open_entry(p, dir, name, st, O_DIRECTORY, need);
 
 	if (fd < 0)
-		return -1;
+		return fd == GONE ? 0 : -1;
 	r = pack_folder(p, fd, st);
 	if (p->exact)
 		give_back(dir, name, st, need);

@@ -215,6 +215,14 @@ def test_archive_of_a_file_and_of_a_folder(box):
     refused(400, box.export, "/etc/passwd", flags=layout.G_FLAG_WORKSPACE)
 
 
+def test_archive_of_what_comes_and_goes_leaves_out_what_has_gone(box):
+    box.run("mkdir steady; echo s > steady/f")
+    box.run("while :; do mkdir -p a/b c; echo x > a/b/f; echo y > c/f; rm -rf a c; echo z > c; rm c; done & sleep 0.1")
+    for _ in range(150):
+        names = tarfile.open(fileobj=io.BytesIO(box.export(flags=0))).getnames()
+        assert {"./steady", "./steady/f"} <= set(names)
+
+
 def test_limit_of_an_export(box):
     box.write("big", os.urandom(1_000_000))
     refused(413, box.export, max=500_000)
