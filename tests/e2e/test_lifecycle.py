@@ -166,7 +166,8 @@ def test_cycles_leave_no_descriptor_memory_volume_or_container(own):
     for _ in range(5):
         cycle()
     assert wait_until(lambda: s.on_engine() == ([], []), 10)
-    assert wait_until(lambda: s.descriptors() <= descriptors, 5), (descriptors, s.descriptors())
+    # One engine call may be under way when they are counted.
+    assert wait_until(lambda: s.descriptors() <= descriptors + 1, 5), (descriptors, s.descriptors())
     assert s.memory() < memory + 2048, (memory, s.memory())
 
 

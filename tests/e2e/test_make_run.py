@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +17,6 @@ from harness import ROOT, Api, Box, alive, descendants, free_port, wait_until
 @pytest.fixture
 def home():
     """A place for make run's engine and data that is not the machine's."""
-    import shutil
     import tempfile
 
     d = Path(tempfile.mkdtemp(prefix="as-run-"))
@@ -138,19 +138,13 @@ def test_bad_cases_of_make_run_are_one_clear_line_each(home, tmp_path):
         assert port in refused(home, AGENT_SANDBOX_PORT=port, DOCKER_HOST="unix:///none")
 
 
-def test_without_root_and_sudo_make_run_says_so(tmp_path):
-    command = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-        "env",
-        "-i",
-        "PATH=/usr/bin:/bin",
-        f"RUN_HOME={tmp_path}",
-        ROOT / "tools/run",
-    ]
-    p = subprocess.run(["unshare", "-n", *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+def test_without_root_and_sudo_make_run_says_so(home):
+    shutil.copytree(ROOT / "tools", home / "tree/tools")
+    (home / "tree/build").mkdir()
+    (home / "tree/build/agent-sandbox").symlink_to("/bin/true")
+    be = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "-i", "PATH=/usr/bin:/bin", f"RUN_HOME={home}/none"]
+    command = ["unshare", "-n", *be, home / "tree/tools/run"]
+    p = subprocess.run(command, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
     assert p.returncode == 1 and "root" in p.stderr and len(p.stderr.strip().splitlines()) == 1, p.stderr
 
 

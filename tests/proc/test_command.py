@@ -138,12 +138,16 @@ def test_doctor_and_server_say_that_the_socket_is_not_for_this_user(tmp_path):
         os.chmod(folder, 0o755)
     env = {"AGENT_SANDBOX_API_KEYS": KEY, "DOCKER_HOST": "unix://" + e.path, "AGENT_SANDBOX_PORT": "0"}
     other = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    programs = tmp_path / "programs"  # the tree itself may be closed to others
+    programs.mkdir()
+    for name in ("agent-sandbox", "agent-sandboxd", "apid", "managerd", "dockerd-proxy", "sessiond"):
+        shutil.copy(BUILD / name, programs)
     (tmp_path / "cwd").mkdir()
     os.chmod(tmp_path / "cwd", 0o777)
     where = {"cwd": tmp_path / "cwd", "env": env, "text": True} | other
-    p = subprocess.run([COMMAND, "doctor"], capture_output=True, timeout=30, **where)
+    p = subprocess.run([programs / "agent-sandbox", "doctor"], capture_output=True, timeout=30, **where)
     assert any("this user may not use the engine at" in line for line in lines(p, "FAIL")), p.stdout
-    server = subprocess.Popen([COMMAND, "serve"], stderr=subprocess.PIPE, **where)
+    server = subprocess.Popen([programs / "agent-sandbox", "serve"], stderr=subprocess.PIPE, **where)
     try:
         said = next((line for line in server.stderr if "may not use" in line or "listening" in line), "")
     finally:
