@@ -88,6 +88,17 @@ def test_expired_sandbox_ends_and_says_why_to_who_asks(own):
     assert s.on_engine() == ([], [])
 
 
+def test_stream_and_exec_of_a_sandbox_that_expires_end_with_an_error_and_no_exit(own):
+    b = own().api.create(timeout_seconds=2)
+    calls = (
+        lambda: b.stream("echo on; sleep 25", timeout_seconds=30).all(),
+        lambda: b.post_exec("sleep 25", timeout_seconds=30),
+    )
+    events, answer = at_once(calls)
+    assert [e["type"] for e in events] == ["stdout", "error"] and events[-1]["data"] == f"sandbox {b.id} expired"
+    assert check_error(answer, 409) == f"sandbox {b.id} expired"
+
+
 def test_list_is_oldest_first_with_labels_pages_and_cursor(api, make):
     mark = str(time.time_ns())
     made = [make(memory_mb=32, labels={"run": mark, "n": str(i)}).id for i in range(3)]
