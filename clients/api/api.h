@@ -63,6 +63,9 @@ struct api_call *api_call_new(const struct api_server *, const char *method, con
 void api_call_free(struct api_call *);
 
 void api_call_body(struct api_call *, json_t *body); /* JSON; takes the reference */
+/* A raw body out of memory, copied; unlike an upload it can be sent again by itself when a kept
+ * connection turns out to have ended. */
+void api_call_bytes(struct api_call *, const char *data, size_t n);
 void
 api_call_upload(struct api_call *, int64_t size /* bytes; -1: not known */, api_read *, void *arg);
 /* What becomes of a 2xx answer; without one of these it is JSON and kept (at most 64 MiB). An
@@ -73,12 +76,15 @@ void api_call_header(struct api_call *, const char *name, const char *value);
 /* Seconds for the whole call; 0 (as made): no limit but 10 s to connect. */
 void api_call_timeout(struct api_call *, double seconds);
 
-/* Does it: 0, or -1 and why. */
+/* Does it: 0, or -1 and why. Calls one after the other share their connection. */
 int api_call_run(struct api_call *, struct api_error *);
 /* For many at once: the prepared handle, which stays the call's own (CURLOPT_PRIVATE is the call),
  * and the judgement when the multi handle says that it is done. */
 CURL *api_call_curl(struct api_call *);
 int api_call_done(struct api_call *, CURLcode, struct api_error *);
+
+/* libcurl's start, done by the first call at the latest: before a program confines itself. */
+void api_start(void);
 
 /* After success: the kept answer, borrowed; NULL if it was empty. */
 const json_t *api_call_json(const struct api_call *);
