@@ -119,6 +119,7 @@ refuse_head(struct conn *c, int status, const char *why)
 	    req_status_code(status), why);
 	n = snprintf(head, sizeof(head),
 	    "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n"
+	    "Content-Security-Policy: " NO_CONTENT_POLICY "\r\n"
 	    "X-Content-Type-Options: nosniff\r\nX-Request-Id: %s\r\nConnection: close\r\n"
 	    "Content-Length: %d\r\n\r\n",
 	    status, req_status_reason(status), req_new_id(), n);

@@ -7,7 +7,7 @@
 static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
 static const char *const field_names[FIELDS] = {"host", "authorization", "x-api-key",
     "content-type", "origin", "sec-fetch-site", "x-request-id", "idempotency-key", "range",
-    "if-range"};
+    "if-range", "if-none-match"};
 
 struct counts {
 	unsigned fields, length, coding;

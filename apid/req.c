@@ -25,6 +25,7 @@ static const struct status {
     {201, "Created", ""},
     {204, "No Content", ""},
     {206, "Partial Content", ""},
+    {304, "Not Modified", ""},
     {400, "Bad Request", "invalid_request"},
     {401, "Unauthorized", "unauthorized"},
     {403, "Forbidden", "forbidden"},
@@ -148,7 +149,10 @@ static void
 common_headers(struct req *r)
 {
 	req_header(r, "X-Request-Id", r->request_id);
-	req_header(r, "Cache-Control", "no-store");
+	if (!r->has_policy) {
+		req_header(r, "Cache-Control", "no-store");
+		req_header(r, "Content-Security-Policy", NO_CONTENT_POLICY);
+	}
 	req_header(r, "X-Content-Type-Options", "nosniff");
 	if (r->head.close)
 		req_header(r, "Connection", "close");
@@ -170,7 +174,7 @@ send_whole(struct req *r, int status, struct evbuffer *body)
 	char length[32];
 
 	common_headers(r);
-	if (status != 204) {
+	if (status != 204 && status != 304) {
 		if (evhttp_find_header(evhttp_request_get_output_headers(r->ev), "Content-Type") ==
 		    NULL)
 			req_header(r, "Content-Type", "application/json");
@@ -242,7 +246,7 @@ req_error_text(struct req *r, int status, uint32_t retry_after, const char *text
 		req_stream_abort(r);
 		return;
 	}
-	if (r->route != NULL && r->route->needs_key && !r->authed && status != 503) {
+	if (r->route != NULL && r->route->access == ACCESS_KEY && !r->authed && status != 503) {
 		/* A stranger learns nothing of what is wrong. */
 		r->refusal.status = status;
 		if (n >= sizeof(r->refusal.text))

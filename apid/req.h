@@ -26,6 +26,10 @@ struct route;
 #define HELD_MAX (256 * 1024 * 1024) /* bytes that all requests together may keep in memory */
 #define HELD_FREE (64 * 1024)        /* and each of them in any case */
 
+/* Whatever is not a page of ours runs nothing, loads nothing and stands in no frame. */
+#define NO_CONTENT_POLICY \
+	"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
 struct req {
 	struct conn *conn;
 	struct evhttp_request *ev; /* NULL: no request is being served */
@@ -42,6 +46,7 @@ struct req {
 	uint8_t started;    /* the head of the answer is out */
 	uint8_t leave_ends; /* a client that closes its side has gone; else it may still read */
 	uint8_t slow_body;  /* no minimum rate */
+	uint8_t has_policy; /* the handler has set Cache-Control and Content-Security-Policy */
 	uint64_t held;      /* bytes kept for it until it is over */
 	struct refusal refusal;
 	struct evbuffer *body; /* collected */

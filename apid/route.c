@@ -3,35 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "apid/apid.h"
 #include "apid/gate.h"
 #include "apid/path.h"
 #include "apid/route.h"
 #include "common/ids.h"
 
-#define SB "/v1/sandboxes/{sb}"
-#define SNAP "/v1/snapshots/{snap}"
-
 static const struct route routes[] = {
-    {METHOD_GET, BODY_NONE, 0, "/healthz", health_get},
-    {METHOD_GET, BODY_NONE, 1, "/v1/sandboxes", sandbox_list},
-    {METHOD_POST, BODY_OPTIONAL, 1, "/v1/sandboxes", sandbox_create},
-    {METHOD_GET, BODY_NONE, 1, SB, sandbox_get},
-    {METHOD_DELETE, BODY_NONE, 1, SB, sandbox_delete},
-    {METHOD_POST, BODY_JSON, 1, SB "/timeout", sandbox_timeout},
-    {METHOD_POST, BODY_JSON, 1, SB "/exec", exec_run},
-    {METHOD_POST, BODY_EITHER, 1, SB "/exec/stream", exec_stream},
-    {METHOD_GET, BODY_NONE, 1, SB "/files", file_get},
-    {METHOD_PUT, BODY_RAW, 1, SB "/files", file_put},
-    {METHOD_GET, BODY_NONE, 1, SB "/files/list", file_list},
-    {METHOD_GET, BODY_NONE, 1, SB "/files/archive", archive_get},
-    {METHOD_PUT, BODY_RAW, 1, SB "/files/archive", archive_put},
-    {METHOD_POST, BODY_OPTIONAL, 1, SB "/snapshots", snapshot_make},
-    {METHOD_POST, BODY_JSON, 1, SB "/rollback", snapshot_rollback},
-    {METHOD_GET, BODY_NONE, 1, "/v1/snapshots", snapshot_list},
-    {METHOD_GET, BODY_NONE, 1, SNAP, snapshot_get},
-    {METHOD_DELETE, BODY_NONE, 1, SNAP, snapshot_delete},
-    {METHOD_POST, BODY_OPTIONAL, 1, SNAP "/fork", snapshot_fork},
-};
+#define ROUTE_X_ROW(method, body, access, pattern, handler) \
+	{METHOD_##method, BODY_##body, ACCESS_##access, pattern, handler},
+    ROUTE_TABLE(ROUTE_X_ROW)};
 
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
 
@@ -70,7 +51,7 @@ matches(const char *pattern, struct slice path, struct slice *id)
 static void
 parse_id(struct req *r)
 {
-	const char *prefix = strstr(r->route->pattern, "{sb}") != NULL ? "sb_" : "snap_";
+	const char *prefix = strstr(r->route->pattern, "{sandbox_id}") != NULL ? "sb_" : "snap_";
 	char text[ID_TEXT_MAX];
 
 	r->id = 0;
@@ -186,6 +167,8 @@ route_request(struct req *r)
 	size_t i;
 
 	for (i = 0; i < ROUTES; i++) {
+		if (routes[i].access == ACCESS_DOCS && !apid.config->num[CFG_DOCS])
+			continue;
 		if (!matches(routes[i].pattern, r->path, &id))
 			continue;
 		allowed |= 1u << routes[i].method;

@@ -6,12 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/embed.h"
 #include "init_sha256.h"
 
-/* Each followed by a NUL, and then by its size. */
-#define EMBED(name, path)                                                                         \
-	__asm__(".section .rodata\n.global " #name ", " #name "_size\n" #name ": .incbin \"" path \
-		"\"\n1: .byte 0\n.balign 8\n" #name "_size: .quad 1b - " #name "\n.previous\n")
 EMBED(embed_init, INIT_PATH);
 EMBED(embed_seccomp, SECCOMP_PATH);
 

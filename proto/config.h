@@ -86,7 +86,7 @@
 	    "free space below which a sandbox's commands are ended, in MiB")                      \
 	X(LOG_LEVEL, STR, "info", 0, 0, TO_ALL, "debug, info, warn or error")                     \
 	X(DOCS, BOOL, "true", 0, 1, TO_APID,                                                      \
-	    "serve the description and console pages, in versions that have them")
+	    "serve the pages /docs and /console, and /openapi.json")
 
 enum config_type { CONFIG_INT, CONFIG_BOOL, CONFIG_STR, CONFIG_DEC };
 

@@ -2,8 +2,8 @@
 // link: apid/apid.o apid/archive.o apid/auth.o apid/base64.o apid/browser.o apid/chunk.o
 // link: apid/data.o apid/env.o apid/exec.o apid/exec_request.o apid/files.o apid/gate.o
 // link: apid/gate_body.o apid/gate_listen.o apid/head.o apid/health.o apid/json_in.o
-// link: apid/json_out.o apid/list.o apid/managerd.o apid/object.o apid/path.o apid/req.o
-// link: apid/req_in.o apid/route.o apid/sandboxes.o apid/snapshots.o apid/stream.o apid/xfer.o
+// link: apid/json_out.o apid/list.o apid/managerd.o apid/object.o apid/pages.o apid/path.o
+// link: apid/req.o apid/req_in.o apid/route.o apid/sandboxes.o apid/snapshots.o apid/stream.o apid/xfer.o
 // link: -levent_extra -levent_core -ljansson -lcrypto
 // clang-format on
 /*
@@ -135,6 +135,7 @@ init(void)
 	config.num[CFG_MAX_EXEC_TIMEOUT_SECONDS] = 3600000000000;
 	config.num[CFG_MAX_EXEC_OUTPUT_BYTES] = config.num[CFG_MAX_FILE_BYTES] = 1024;
 	config.num[CFG_MAX_SNAPSHOT_BYTES] = 1024;
+	config.num[CFG_DOCS] = 1;
 	apid.config = &config;
 	apid.browser.hosts = "a";
 	apid.browser.loopback = 1;

@@ -63,12 +63,12 @@ def test_packet_filter_rules_load_twice():
 
 
 def test_api_md_has_every_route_and_no_other():
-    source = (ROOT / "apid/route.c").read_text()
-    defines = dict(re.findall(r'^#define (SB|SNAP) "(.*)"$', source, re.M))
+    source = (ROOT / "apid/routes.h").read_text()
+    defines = dict(re.findall(r'^#define (\w+_PATH) "(.*)"$', source, re.M))
     served = set()
-    for method, pattern in re.findall(r"\{METHOD_(\w+), \w+, \d, ([^,]+), \w+\}", source):
+    for method, pattern in re.findall(r"X\((\w+), \w+, \w+, ([^,]+), \w+\)", source):
         path = "".join(defines.get(part, part.strip('"')) for part in pattern.split())
-        served.add((method, re.sub(r"\{\w+\}", "{id}", path)))
+        served.add((method, re.sub(r"\{\w+_id\}", "{id}", path)))
     page = (ROOT / "docs/API.md").read_text()
     told = {(m, p.partition("?")[0]) for m, p in re.findall(r"`(GET|POST|PUT|DELETE) (/[^`\s]*)`", page)}
     assert len(served) > 15 and told == served
