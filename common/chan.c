@@ -32,6 +32,7 @@ struct chan {
 	int gone;     /* the peer closed its end, and the owner was told */
 	int unsent;   /* enum chan_want, as last told */
 	int detached; /* on_detach was called */
+	int held;     /* nothing is read before the peer has read */
 	enum peer self, other;
 	const struct chan_proto *proto;
 	chan_handler on_message;
@@ -39,6 +40,7 @@ struct chan {
 	chan_want_write on_want_write;
 	chan_detach on_detach;
 	chan_breach on_breach;
+	chan_hold on_hold;
 	void *arg, *arg2;
 	STAILQ_HEAD(packets, packet) queue;
 	size_t packets, bytes;
@@ -191,6 +193,12 @@ chan_on_breach(struct chan *c, chan_breach breached)
 	c->on_breach = breached;
 }
 
+void
+chan_on_hold(struct chan *c, chan_hold hold)
+{
+	c->on_hold = hold;
+}
+
 void *
 chan_arg2(const struct chan *c)
 {
@@ -211,6 +219,18 @@ set_unsent(struct chan *c, int want)
 	c->unsent = want;
 	if (c->on_want_write != NULL)
 		c->on_want_write(c, want);
+}
+
+/* Until the queue is small again, not just below the mark. */
+static void
+set_held(struct chan *c)
+{
+	int held = c->bytes > (c->held ? CHAN_ANSWERS_MAX / 4 : CHAN_ANSWERS_MAX);
+
+	if (c->on_hold == NULL || held == c->held || c->detached)
+		return;
+	c->held = held;
+	c->on_hold(c, held);
 }
 
 /* Sends one packet. Returns CHAN_WANT_NOTHING when it is done with, else what to wait for. */
@@ -306,6 +326,7 @@ chan_send(struct chan *c, uint32_t type, uint64_t id, const void *payload, size_
 		want = c->unsent;
 	enqueue(c, &h, payload, len, tail, tail_len, fd);
 	set_unsent(c, want);
+	set_held(c);
 }
 
 void
@@ -325,6 +346,7 @@ chan_writable(struct chan *c)
 		drop_first(c);
 	}
 	set_unsent(c, want);
+	set_held(c);
 }
 
 /* Counts the descriptors of a received packet; keeps the first, closes the others. */
@@ -460,7 +482,7 @@ chan_readable(struct chan *c)
 {
 	int i;
 
-	for (i = 0; i < READ_MAX; i++)
+	for (i = 0; i < READ_MAX && !c->held; i++)
 		if (chan_read_one(c) != 1)
 			return;
 }

@@ -44,6 +44,23 @@ on_want_write(struct chan *c, int want)
 }
 
 static void
+on_hold(struct chan *c, int on)
+{
+	struct glue *g = chan_arg2(c);
+
+	if (on)
+		event_del(g->read);
+	else if (event_add(g->read, NULL) == -1)
+		fatalx("event_add");
+}
+
+void
+chan_event_hold(struct chan *c)
+{
+	chan_on_hold(c, on_hold);
+}
+
+static void
 on_detach(struct chan *c)
 {
 	struct glue *g = chan_arg2(c);

@@ -10,5 +10,7 @@ struct event_base;
  * of memory. */
 struct chan *chan_event_new(struct event_base *, int fd, const struct chan_proto *, enum peer self,
     enum peer other, chan_handler, chan_gone, void *arg);
+/* Reads no more while too many answers wait; see chan_on_hold(). */
+void chan_event_hold(struct chan *);
 
 #endif

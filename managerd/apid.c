@@ -33,6 +33,8 @@ on_get(struct request *rq, struct msg *m)
 		request_sandbox(rq, box);
 }
 
+#define PAGE_BYTES 16384 /* of labels and names; the item that goes beyond is the page's last */
+
 /* Whether the item at this time and id is behind the cursor. */
 static int
 behind(const struct m_list *ask, int64_t created_us, uint64_t id)
@@ -62,6 +64,7 @@ on_list(struct request *rq, struct msg *m)
 	const char *name = NULL, *want = NULL, *has;
 	struct box *box;
 	uint32_t n = 0;
+	size_t bytes = 0;
 
 	list_check(ask);
 	if (m->tail_len > 0) {
@@ -76,11 +79,11 @@ on_list(struct request *rq, struct msg *m)
 		if (name != NULL &&
 		    ((has = spec_label(&box->spec, name)) == NULL || strcmp(has, want) != 0))
 			continue;
-		if (n++ == ask->max) {
+		if (n++ == ask->max || bytes > PAGE_BYTES) {
 			page_end(rq, 1);
 			return;
 		}
-		send_sandbox(rq->id, box);
+		bytes += send_sandbox(rq->id, box);
 	}
 	page_end(rq, 0);
 }
@@ -91,17 +94,18 @@ on_snapshots(struct request *rq, struct msg *m)
 	const struct m_list *ask = m->payload;
 	struct snap *snap;
 	uint32_t n = 0;
+	size_t bytes = 0;
 
 	list_check(ask);
 	TAILQ_FOREACH (snap, &snaps, order) {
 		if (!behind(ask, snap->created_us, snap->id) ||
 		    (ask->sandbox != 0 && snap->sandbox != ask->sandbox))
 			continue;
-		if (n++ == ask->max) {
+		if (n++ == ask->max || bytes > PAGE_BYTES) {
 			page_end(rq, 1);
 			return;
 		}
-		send_snapshot(rq->id, snap);
+		bytes += send_snapshot(rq->id, snap);
 	}
 	page_end(rq, 0);
 }

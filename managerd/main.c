@@ -67,6 +67,7 @@ manager_ready(void)
 	 */
 	mgr.apid = chan_event_new(mgr.base, FD_PEER, &apid_managerd_proto, MANAGERD, APID,
 	    apid_message, peer_gone, (void *)"apid");
+	chan_event_hold(mgr.apid);
 	child_ready(&mgr.child, mgr.parent);
 }
 

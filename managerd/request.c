@@ -91,7 +91,7 @@ request_accepted(struct request *rq)
 	rq->id = 0;
 }
 
-void
+size_t
 send_sandbox(uint64_t id, const struct box *box)
 {
 	struct m_sandbox m = {
@@ -113,10 +113,12 @@ send_sandbox(uint64_t id, const struct box *box)
 	memcpy(tail, box->spec.image, n);
 	if (box->spec.labels.len > 0)
 		memcpy(tail + n, box->spec.labels.bytes, box->spec.labels.len);
-	send_SANDBOX(mgr.apid, id, &m, tail, n + box->spec.labels.len, -1);
+	n += box->spec.labels.len;
+	send_SANDBOX(mgr.apid, id, &m, tail, n, -1);
+	return n;
 }
 
-void
+size_t
 send_snapshot(uint64_t id, const struct snap *snap)
 {
 	struct m_snapshot m = {
@@ -136,6 +138,7 @@ send_snapshot(uint64_t id, const struct snap *snap)
 	if (len > 0)
 		memcpy(tail + n, snap->name, len);
 	send_SNAPSHOT(mgr.apid, id, &m, tail, n + len, -1);
+	return n + len;
 }
 
 void

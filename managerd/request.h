@@ -45,7 +45,8 @@ void request_accepted(struct request *);
 void request_ended(struct request *, uint32_t status, const int32_t *exit_code);
 
 /* Items of a page. */
-void send_sandbox(uint64_t id, const struct box *);
-void send_snapshot(uint64_t id, const struct snap *);
+/* Both return how many bytes the tail had. */
+size_t send_sandbox(uint64_t id, const struct box *);
+size_t send_snapshot(uint64_t id, const struct snap *);
 
 #endif

@@ -3,6 +3,8 @@
 
 import os
 import re
+import threading
+from pathlib import Path
 
 import layout
 import pytest
@@ -199,3 +201,22 @@ def test_key_stays_nowhere_in_the_memory_of_managerd(start):
             read += len(piece)
             found += piece.count(KEY.encode()) + piece.count(last.encode())
     assert read > 100_000 and found == 0
+
+
+def test_who_asks_for_lists_and_does_not_read_them_waits(start):
+    """As many connections at once can: all that was asked for would be more than a channel may hold."""
+    s = start()
+    labels = [(f"{i:02}" + "n" * 61, "v" * 255) for i in range(64)]
+    boxes = sorted(s.box(labels=labels) for _ in range(4))
+    lists = [s.next + 1 + i for i in range(4000)]
+    asks = threading.Thread(target=lambda: [s.send("LIST", {"max": 64}) for _ in lists], daemon=True)
+    asks.start()
+    asks.join(3)
+    status = Path(f"/proc/{s.p.pid}/status").read_text()
+    assert int(re.search(r"VmRSS:\s+(\d+)", status)[1]) < 40000, "what nobody reads fills its memory"
+    s.pages = frozenset(lists)
+    for id in lists:
+        *items, _ = s.result(id)
+        assert {m.fields["id"] for m in items} <= set(boxes) and items
+    asks.join(5)
+    assert sorted(m.fields["id"] for m in s.list()) == boxes

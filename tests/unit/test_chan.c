@@ -260,6 +260,48 @@ on_a_loop_everything_arrives_and_nothing_spins(void **state)
 }
 
 static void
+answers_at_length(struct chan *c, struct msg *m)
+{
+	static char tail[60000];
+
+	send_LENGTHY(c, m->id, &(struct m_word){m->id - 1}, tail, sizeof(tail), -1);
+	++*(size_t *)chan_arg(c);
+}
+
+/* Who asks for more than it reads waits, and then gets all. */
+static void
+on_a_loop_who_does_not_read_answers_is_not_read(void **state)
+{
+	struct event_base *base = event_base_new();
+	struct seen s = {0};
+	struct chan *a, *b;
+	size_t answered = 0;
+	int pair[2], i;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	a = chan_new(pair[0], &proto, APID, MANAGERD, on_message, NULL, &s);
+	b = chan_event_new(
+	    base, pair[1], &proto, MANAGERD, APID, answers_at_length, NULL, &answered);
+	chan_event_hold(b);
+	for (i = 0; i < 2000; i++) {
+		send_ASK(a, (uint64_t)i + 1, &(struct m_word){0}, NULL, 0, -1);
+		event_base_loop(base, EVLOOP_NONBLOCK);
+		chan_writable(a);
+	}
+	assert_in_range(answered, 1, 2 * CHAN_ANSWERS_MAX / 60000);
+	while (s.messages < 2000) {
+		chan_readable(a);
+		chan_writable(a);
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	}
+	assert_int_equal(answered, 2000);
+	chan_free(a);
+	chan_free(b);
+	event_base_free(base);
+}
+
+static void
 on_a_loop_a_channel_may_be_freed_in_its_handler(void **state)
 {
 	struct event_base *base = event_base_new();
@@ -298,6 +340,7 @@ main(void)
 	    TEST(descriptors_in_flight_beyond_the_limit_stay_queued),
 	    TEST(a_peer_that_never_reads_is_fatal_before_memory_is_full),
 	    TEST(on_a_loop_everything_arrives_and_nothing_spins),
+	    TEST(on_a_loop_who_does_not_read_answers_is_not_read),
 	    TEST(on_a_loop_a_channel_may_be_freed_in_its_handler),
 	};
 
