@@ -1,0 +1,199 @@
+/** What Node, Deno and Bun can do more than browsers: keys in files, and transfers from and to files on the disk. */
+
+import { randomBytes } from "node:crypto";
+import { createReadStream, readFileSync, statSync } from "node:fs";
+import { link, lstat, open, rename, stat, unlink, type FileHandle } from "node:fs/promises";
+import { homedir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import type { ByteSource, Content } from "./body.js";
+import { SandboxClient as Base, type ClientOptions } from "./client.js";
+import { SandboxConfigError, SandboxError, oneLine } from "./errors.js";
+import type { TransferOptions, WriteOptions } from "./options.js";
+import { environment } from "./runtime.js";
+import type { Sandbox } from "./sandbox.js";
+import type { FileInfo } from "./types.js";
+
+export * from "./index.js";
+
+/** A file or folder on this machine that cannot be read or written: it exists already, the disk is full, and so on. Nothing half-written is left. */
+export class SandboxLocalFileError extends SandboxError {
+  override readonly name: string = "SandboxLocalFileError";
+  /** The system's word for it, such as `"EEXIST"`, `"ENOENT"` or `"ENOSPC"`. */
+  readonly code: string;
+  readonly path: string;
+
+  constructor(path: string, code: string, what: string, options?: ErrorOptions) {
+    super(`${oneLine(path)}: ${oneLine(what)}`, options);
+    this.path = path;
+    this.code = code;
+  }
+}
+
+const WORDS: Record<string, string> = {
+  EEXIST: "exists already: nothing was written (overwrite: true replaces it)",
+  ENOENT: "no such file or folder",
+  EACCES: "permission denied",
+  EPERM: "permission denied",
+  ENOSPC: "the disk is full: nothing was written",
+  EDQUOT: "the disk quota is used up: nothing was written",
+  EISDIR: "is a folder",
+  ENOTDIR: "a part of the path is not a folder",
+  EROFS: "the file system is read-only",
+};
+
+function local(path: string, error: unknown): Error {
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (error instanceof SandboxError || typeof code !== "string" || syscall === undefined) return error as Error;
+  return new SandboxLocalFileError(path, code, WORDS[code] ?? code, { cause: error });
+}
+
+/** The key in a file, which nobody else may be able to read. */
+function keyIn(path: string, must: boolean): string | undefined {
+  let text;
+  try {
+    if (process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
+      throw new SandboxConfigError(`${oneLine(path)} can be read by others: chmod 600 it, and if they may have read the key, make a new one`);
+    }
+    text = readFileSync(path, "utf8").trim();
+  } catch (cause) {
+    if (cause instanceof SandboxConfigError) throw cause;
+    const { code } = cause as NodeJS.ErrnoException;
+    if (!must && (code === "ENOENT" || code === "ENOTDIR")) return undefined;
+    throw new SandboxConfigError(`cannot read the key in ${oneLine(path)}: ${WORDS[code ?? ""] ?? code ?? "unknown reason"}`, { cause });
+  }
+  if (!/^[\x21-\x7e]+$/.test(text)) throw new SandboxConfigError(`${oneLine(path)} does not hold a key, which is one line of printable ASCII`);
+  return text;
+}
+
+function hasPassword(url: string | undefined): boolean {
+  try {
+    return url !== undefined && new URL(url).password !== "";
+  } catch {
+    return false;
+  }
+}
+
+function keyFromFiles(options: ClientOptions): string | undefined {
+  if (hasPassword(options.baseUrl ?? environment("AGENT_SANDBOX_URL")) || environment("AGENT_SANDBOX_API_KEY") !== undefined) return undefined;
+  const named = environment("AGENT_SANDBOX_API_KEY_FILE");
+  if (named !== undefined) return keyIn(named, true);
+  const home = environment("XDG_CONFIG_HOME") ?? join(environment("HOME") ?? homedir(), ".config");
+  return keyIn(join(home, "agent-sandbox", "key"), false);
+}
+
+/**
+ * As the `SandboxClient` of `agent-sandbox-sdk`; a key that is neither given nor in `AGENT_SANDBOX_API_KEY` comes from the file
+ * `AGENT_SANDBOX_API_KEY_FILE`, else from `~/.config/agent-sandbox/key` (`XDG_CONFIG_HOME`) if there is one. Others must not be able
+ * to read it.
+ */
+export class SandboxClient extends Base {
+  /** @throws SandboxConfigError for an address, a key or a key file that cannot be */
+  constructor(options: ClientOptions = {}) {
+    super({ ...options, apiKey: options.apiKey ?? keyFromFiles(options) });
+  }
+}
+
+export interface DownloadOptions extends TransferOptions {
+  /** Replace a file that exists. Not given: that is an error, and it stays as it is. */
+  overwrite?: boolean | undefined;
+}
+
+/** A way to read a file again and again, and its size if that is known. */
+async function openable(path: string): Promise<{ content: Content; size: number | undefined }> {
+  const info = await stat(path);
+  if (info.isDirectory()) throw new SandboxLocalFileError(path, "EISDIR", WORDS["EISDIR"] as string);
+  const read = (): ByteSource => createReadStream(path, { highWaterMark: 256 * 1024 });
+  if (!info.isFile()) return { content: read(), size: undefined };
+  await (await open(path, "r")).close();
+  return { content: read, size: info.size };
+}
+
+/** Sends a file of this machine to a path below `/workspace`, without ever holding all of it in memory. */
+export async function upload(sandbox: Sandbox, localPath: string, path: string, options: WriteOptions = {}): Promise<FileInfo> {
+  try {
+    const { content, size } = await openable(localPath);
+    return await sandbox.writeFile(path, content, { size, ...options });
+  } catch (error) {
+    throw local(localPath, error);
+  }
+}
+
+/** Unpacks a tar file of this machine into a folder below `/workspace`. */
+export async function uploadArchive(sandbox: Sandbox, localPath: string, path = "/workspace", options: TransferOptions = {}): Promise<void> {
+  try {
+    const { content, size } = await openable(localPath);
+    await sandbox.writeArchive(content, path, { size, ...options });
+  } catch (error) {
+    throw local(localPath, error);
+  }
+}
+
+/**
+ * Fetches a file of a sandbox. The local file appears when all of it is there, or not at all.
+ * @throws SandboxLocalFileError with code `"EEXIST"` if it exists and `overwrite` is not set, and for what the disk does not take
+ */
+export async function download(sandbox: Sandbox, path: string, localPath: string, options: DownloadOptions = {}): Promise<void> {
+  await save(localPath, options.overwrite === true, () => sandbox.readStream(path, options));
+}
+
+/** Fetches a file or folder of a sandbox as a tar file. Else as `download`. */
+export async function downloadArchive(sandbox: Sandbox, path: string, localPath: string, options: DownloadOptions = {}): Promise<void> {
+  await save(localPath, options.overwrite === true, () => sandbox.readArchive(path, options));
+}
+
+/** Refuses what a rename must not replace, before anything is transferred. */
+async function checkDestination(path: string, overwrite: boolean): Promise<void> {
+  const there = await lstat(path).catch(() => undefined);
+  if (there === undefined) return;
+  const behind = there.isSymbolicLink() ? await stat(path).catch(() => undefined) : there;
+  if (behind?.isDirectory()) throw new SandboxLocalFileError(path, "EISDIR", "is a folder: give the name of the file too");
+  if (!overwrite) throw new SandboxLocalFileError(path, "EEXIST", WORDS["EEXIST"] as string);
+  if (behind !== undefined && !behind.isFile()) throw new SandboxLocalFileError(path, "EINVAL", "is not a regular file: it is not replaced");
+}
+
+async function save(path: string, overwrite: boolean, begin: () => Promise<ReadableStream<Uint8Array>>): Promise<void> {
+  const temporary = join(dirname(path), `.${basename(path).slice(0, 200)}.${randomBytes(6).toString("hex")}.part`);
+  let file: FileHandle | undefined;
+  try {
+    await checkDestination(path, overwrite);
+    file = await open(temporary, "wx");
+    await fill(file, await begin());
+    await file.close();
+    if (overwrite) await rename(temporary, path);
+    else await place(temporary, path);
+    file = undefined;
+  } catch (error) {
+    throw local(path, error);
+  } finally {
+    if (file !== undefined) {
+      await file.close().catch(() => undefined);
+      await unlink(temporary).catch(() => undefined);
+    }
+  }
+}
+
+async function fill(file: FileHandle, stream: ReadableStream<Uint8Array>): Promise<void> {
+  const reader = stream.getReader();
+  try {
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+      for (let at = 0; at < piece.value.length; ) at += (await file.write(piece.value, at)).bytesWritten;
+    }
+  } catch (error) {
+    await reader.cancel().catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Gives a whole file its name, unless something has that name by now. */
+async function place(temporary: string, path: string): Promise<void> {
+  try {
+    await link(temporary, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") throw error;
+    // A file system without hard links: the look before and the rename are not one step.
+    await checkDestination(path, false);
+    await rename(temporary, path);
+    return;
+  }
+  await unlink(temporary);
+}
