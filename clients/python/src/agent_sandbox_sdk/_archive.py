@@ -1,0 +1,250 @@
+"""Folders as tar: packed from the disk as it is sent, and unpacked, without trust, into a new folder.
+
+An archive comes from a sandbox, so it is hostile: nothing is written through a link, nothing outside of the new folder,
+no device, no setuid bit, and no link that leads out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Optional
+
+from ._errors import SandboxAnswerError, one_line
+from ._files import CHUNK_BYTES, FileSource, PathLike, beside
+
+_BLOCK = 512
+
+
+class FolderSource:
+    """What is in a local folder, as a tar: files, folders, symbolic and hard links; nothing else, and no owners."""
+
+    replayable = True
+    size: Optional[int] = None
+
+    def __init__(self, path: PathLike) -> None:
+        self._root = Path(path)
+        if not self._root.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path))
+
+    def chunks(self) -> Iterator[bytes]:
+        # Only its memory of hard links is used of this object; it writes nothing.
+        maker = tarfile.open(fileobj=io.BytesIO(), mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
+        for path, name in _walk(self._root, ""):
+            info = maker.gettarinfo(str(path), name)
+            if info is None or not (info.isfile() or info.isdir() or info.issym() or info.islnk()):
+                continue
+            info.uid = info.gid = 0
+            info.uname = info.gname = ""
+            if not info.isfile():
+                yield info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+                continue
+            content = FileSource(path)
+            info.size = content.size or 0
+            yield info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+            yield from content.chunks()
+            if info.size % _BLOCK:
+                yield bytes(_BLOCK - info.size % _BLOCK)
+        yield bytes(2 * _BLOCK)
+
+
+def _walk(folder: Path, prefix: str) -> Iterator[tuple[Path, str]]:
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            yield Path(entry.path), prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(Path(entry.path), prefix + entry.name + "/")
+
+
+class _Pull(io.RawIOBase):
+    """The chunks of an answer, to be read as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._rest = chunks, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        out = bytearray()
+        while len(out) < size:
+            if not self._rest:
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    break
+                self._rest = memoryview(chunk)
+                continue
+            take = self._rest[: size - len(out)]
+            out += take
+            self._rest = self._rest[len(take) :]
+        return bytes(out)
+
+
+class FolderSink:
+    """Unpacks a folder beside its destination and moves it there when it is complete.
+
+    Gives the names of the entries that were left out: links that lead out of the folder, devices, sockets, FIFOs.
+    """
+
+    def __init__(self, local: PathLike) -> None:
+        self._path = Path(local)
+        if os.path.lexists(self._path):
+            raise FileExistsError(errno.EEXIST, "exists already", str(local))
+        if not self._path.name or not self._path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "no such folder", str(self._path.parent))
+
+    def __call__(self, chunks: Iterator[bytes]) -> list[str]:
+        part = beside(self._path)
+        os.mkdir(part)
+        try:
+            usual = os.stat(part).st_mode & 0o777
+            os.chmod(part, 0o700)
+            unpacker = _Unpacker(part, usual)
+            unpacker.unpack(chunks)
+            os.chmod(part, usual | 0o700)
+            if os.path.lexists(self._path):
+                raise FileExistsError(errno.EEXIST, "exists already", str(self._path))
+            os.rename(part, self._path)
+        except BaseException:
+            _remove(part)
+            raise
+        return unpacker.left_out
+
+
+def _remove(folder: Path) -> None:
+    """Also what an archive made unreadable for its owner is removed."""
+    for path, _, _ in os.walk(folder):
+        with contextlib.suppress(OSError):
+            os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Unpacker:
+    """usual: the mode that the user's umask leaves to a folder."""
+
+    def __init__(self, root: Path, usual: int) -> None:
+        self._root, self._usual = root, usual
+        self._folders: dict[tuple[str, ...], Optional[tarfile.TarInfo]] = {(): None}
+        self._files: set[tuple[str, ...]] = set()
+        self.left_out: list[str] = []
+
+    def unpack(self, chunks: Iterator[bytes]) -> None:
+        try:
+            with tarfile.open(fileobj=_Pull(chunks), mode="r|", errorlevel=2) as tar:
+                seen: Any = tar
+                while (entry := tar.next()) is not None:
+                    self._entry(tar, entry)
+                    # Else it remembers all of them.
+                    seen.members = []
+        except (tarfile.TarError, UnicodeError) as exc:
+            raise _hostile(f"an archive that cannot be read: {exc}") from None
+        # What follows the end mark is read, so that a connection that breaks there is noticed.
+        for _ in chunks:
+            pass
+        for parts in sorted(self._folders, key=len, reverse=True):
+            info = self._folders[parts]
+            if info is not None and parts:
+                path = self._root.joinpath(*parts)
+                os.chmod(path, (info.mode & self._usual) | 0o700)
+                _set_time(path, info)
+
+    def _entry(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
+        parts = _parts(info.name)
+        if info.isdir():
+            self._folder(parts)
+            self._folders[parts] = info
+            return
+        if not parts:
+            raise _hostile("an archive entry without a name")
+        self._folder(parts[:-1])
+        path = self._root.joinpath(*parts)
+        try:
+            if info.isfile():
+                self._file(tar, info, path)
+                self._files.add(parts)
+            elif info.islnk():
+                target = _parts(info.linkname)
+                if target not in self._files:
+                    raise _hostile(f"a hard link to what is not in it: {info.linkname}")
+                os.link(self._root.joinpath(*target), path, follow_symlinks=False)
+                self._files.add(parts)
+            elif info.issym() and _stays_inside(parts, info.linkname):
+                os.symlink(info.linkname, path)
+            else:
+                self.left_out.append("/".join(parts))
+        except FileExistsError:
+            raise _hostile(f"an archive with two entries of one name: {info.name}") from None
+
+    def _folder(self, parts: tuple[str, ...]) -> None:
+        for n in range(1, len(parts) + 1):
+            if parts[:n] in self._folders:
+                continue
+            try:
+                os.mkdir(self._root.joinpath(*parts[:n]), 0o700)
+            except FileExistsError:
+                raise _hostile(f"an archive entry below what is no folder: {'/'.join(parts)}") from None
+            self._folders[parts[:n]] = None
+
+    def _file(self, tar: tarfile.TarFile, info: tarfile.TarInfo, path: Path) -> None:
+        content = tar.extractfile(info)
+        if content is None:
+            raise _hostile(f"an entry without content: {info.name}")
+        mode = (info.mode & 0o777) | 0o600
+        with open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode)) as out:
+            data: Any = info.sparse
+            if data is None:
+                _transfer(content, out, info.size)
+            else:
+                for offset, size in data:
+                    content.seek(offset)
+                    out.seek(offset)
+                    _transfer(content, out, size)
+                out.truncate(info.size)
+        _set_time(path, info)
+
+
+def _transfer(content: Any, out: Any, size: int) -> None:
+    while size > 0:
+        data = memoryview(content.read(min(CHUNK_BYTES, size)))
+        if not data:
+            raise _hostile("an archive that ends too early")
+        size -= len(data)
+        while data:
+            data = data[out.write(data) :]
+
+
+def _set_time(path: Path, info: tarfile.TarInfo) -> None:
+    # A time that the file system does not know is not worth failing for.
+    with contextlib.suppress(OSError, OverflowError, ValueError):
+        os.utime(path, (info.mtime, info.mtime))
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    parts = tuple(p for p in name.split("/") if p not in ("", "."))
+    if name.startswith("/") or ".." in parts or "\0" in name or (os.name == "nt" and any(c in name for c in "\\:")):
+        raise _hostile(f"an archive entry that would leave the folder: {name}")
+    return parts
+
+
+def _stays_inside(parts: tuple[str, ...], target: str) -> bool:
+    """Whether a link leads nowhere but into the folder.
+
+    Steps up count only in front, where they go along real folders: after a name they could go along another link.
+    """
+    if target.startswith("/") or not target or "\0" in target:
+        return False
+    steps = [p for p in target.split("/") if p not in ("", ".")]
+    up = 0
+    while up < len(steps) and steps[up] == "..":
+        up += 1
+    return up <= len(parts) - 1 and ".." not in steps[up:]
+
+
+def _hostile(what: str) -> SandboxAnswerError:
+    return SandboxAnswerError(200, "unexpected_answer", one_line(f"the sandbox sent {what}"))

@@ -1,0 +1,251 @@
+"""Every call of the API once: how its arguments become a request, and its answer a value."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import IO, Any, Callable, Optional, TypeVar, Union
+from urllib.parse import quote
+
+from ._archive import FolderSink, FolderSource
+from ._errors import SandboxNotFoundError, one_line
+from ._files import FileSink, FileSource, ObjectSource, PathLike, source_of
+from ._models import ExecResult, FileInfo, SnapshotInfo, objects, sandbox_fields
+from ._wire import Answer, Call, Download, Progress, Request
+
+T = TypeVar("T")
+Command = Union[str, Sequence[str]]
+Local = Union[PathLike, IO[bytes]]
+Stdin = Union[str, bytes, IO[bytes]]
+Fields = Mapping[str, Any]
+
+BINARY, TAR, NDJSON = "application/octet-stream", "application/x-tar", "application/x-ndjson"
+
+
+def _id(kind: str, value: str) -> str:
+    """An identifier as part of a path. What cannot be one is not sent: it could make another path of it."""
+    if not isinstance(value, str):
+        raise TypeError(f"{kind} id must be a str")
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", value):
+        raise SandboxNotFoundError(404, "not_found", one_line(f"{kind} {value} not found"))
+    return quote(value)
+
+
+def _sandbox(sandbox_id: str, rest: str = "") -> str:
+    return f"/v1/sandboxes/{_id('sandbox', sandbox_id)}{rest}"
+
+
+def _snapshot(snapshot: Union[SnapshotInfo, str], rest: str = "") -> str:
+    return f"/v1/snapshots/{_id('snapshot', snapshot_id(snapshot))}{rest}"
+
+
+def snapshot_id(snapshot: Union[SnapshotInfo, str]) -> str:
+    return snapshot.id if isinstance(snapshot, SnapshotInfo) else snapshot
+
+
+def _given(**fields: object) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _object(make: Callable[[Fields], T]) -> Callable[[Answer], T]:
+    return lambda answer: make(answer.json())
+
+
+def _nothing(answer: Answer) -> None:
+    if answer.status != 204:
+        answer.json()
+
+
+def _once(idempotency_key: Optional[str]) -> dict[str, str]:
+    """The header by which the server knows a repeated request again."""
+    return {"idempotency-key": idempotency_key if idempotency_key is not None else secrets.token_hex(16)}
+
+
+def health() -> Call[dict[str, Any]]:
+    return Call(Request("GET", "/healthz", safe=True), _object(dict))
+
+
+def create(
+    image: Optional[str],
+    cpus: Optional[float],
+    memory_mb: Optional[int],
+    pids_limit: Optional[int],
+    network: bool,
+    read_only_rootfs: bool,
+    timeout_seconds: Optional[int],
+    env: Optional[Mapping[str, str]],
+    labels: Optional[Mapping[str, str]],
+    idempotency_key: Optional[str],
+) -> Call[Fields]:
+    body = _given(
+        image=image,
+        cpus=cpus,
+        memory_mb=memory_mb,
+        pids_limit=pids_limit,
+        network=network,
+        read_only_rootfs=read_only_rootfs,
+        timeout_seconds=timeout_seconds,
+        env=dict(env or {}),
+        labels=dict(labels) if labels else None,
+    )
+    request = Request("POST", "/v1/sandboxes", json=body, headers=_once(idempotency_key), safe=True, pulls=True)
+    return Call(request, _object(sandbox_fields))
+
+
+def get(sandbox_id: str) -> Call[Fields]:
+    return Call(Request("GET", _sandbox(sandbox_id), safe=True), _object(sandbox_fields))
+
+
+def list_sandboxes(label: Optional[str]) -> Call[list[Fields]]:
+    request = Request("GET", "/v1/sandboxes", _given(label=label), safe=True)
+    return Call(request, _object(lambda data: [sandbox_fields(item) for item in objects(data, "sandboxes")]))
+
+
+def destroy(sandbox_id: str) -> Call[None]:
+    return Call(Request("DELETE", _sandbox(sandbox_id), safe=True, gone_is_done=True), _nothing)
+
+
+def set_timeout(sandbox_id: str, timeout_seconds: int) -> Call[Fields]:
+    request = Request("POST", _sandbox(sandbox_id, "/timeout"), json={"timeout_seconds": timeout_seconds}, safe=True)
+    return Call(request, _object(sandbox_fields))
+
+
+def _exec_body(
+    command: Command,
+    env: Optional[Mapping[str, str]],
+    workdir: Optional[str],
+    timeout_seconds: Optional[float],
+    stdin: Optional[str],
+) -> dict[str, Any]:
+    return _given(
+        command=command if isinstance(command, str) else list(command),
+        env=dict(env) if env else None,
+        workdir=workdir,
+        timeout_seconds=timeout_seconds,
+        stdin=stdin,
+    )
+
+
+def exec_(
+    sandbox_id: str,
+    command: Command,
+    env: Optional[Mapping[str, str]],
+    workdir: Optional[str],
+    timeout_seconds: Optional[float],
+    stdin: Optional[str],
+) -> Call[ExecResult]:
+    body = _exec_body(command, env, workdir, timeout_seconds, stdin)
+    request = Request("POST", _sandbox(sandbox_id, "/exec"), json=body, seconds=timeout_seconds)
+    return Call(request, _object(ExecResult.from_json))
+
+
+def exec_stream(
+    sandbox_id: str,
+    command: Command,
+    env: Optional[Mapping[str, str]],
+    workdir: Optional[str],
+    timeout_seconds: Optional[float],
+    stdin: Optional[Stdin],
+) -> Request:
+    path = _sandbox(sandbox_id, "/exec/stream")
+    body = _exec_body(command, env, workdir, timeout_seconds, stdin if isinstance(stdin, str) else None)
+    if stdin is None or isinstance(stdin, str):
+        return Request("POST", path, json=body, seconds=timeout_seconds)
+    # The command's description is in the query, so that the body is its standard input and nothing else.
+    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    query = {"request": base64.urlsafe_b64encode(text).decode().rstrip("=")}
+    source = stdin if isinstance(stdin, bytes) else ObjectSource(stdin)
+    return Request("POST", path, query, body=source, seconds=timeout_seconds)
+
+
+def read_file(sandbox_id: str, path: str) -> Call[bytes]:
+    request = Request("GET", _sandbox(sandbox_id, "/files"), {"path": path}, safe=True)
+    return Call(request, lambda answer: answer.body, BINARY)
+
+
+def write_file(sandbox_id: str, path: str, data: Union[bytes, str], mode: int) -> Call[FileInfo]:
+    content = data.encode() if isinstance(data, str) else bytes(data)
+    query = {"path": path, "mode": f"{mode:03o}"}
+    request = Request("PUT", _sandbox(sandbox_id, "/files"), query, body=content, safe=True)
+    return Call(request, _object(FileInfo.from_json))
+
+
+def list_files(sandbox_id: str, path: str) -> Call[list[FileInfo]]:
+    request = Request("GET", _sandbox(sandbox_id, "/files/list"), {"path": path}, safe=True)
+    return Call(request, _object(lambda data: [FileInfo.from_json(item) for item in objects(data, "entries")]))
+
+
+def upload(sandbox_id: str, local: Local, path: str, mode: Optional[int], progress: Optional[Progress]) -> Call[FileInfo]:
+    source = source_of(local)
+    if mode is None:
+        mode = source.mode if isinstance(source, FileSource) else 0o644
+    query = {"path": path, "mode": f"{mode:03o}"}
+    request = Request("PUT", _sandbox(sandbox_id, "/files"), query, body=source, safe=True, progress=progress)
+    return Call(request, _object(FileInfo.from_json))
+
+
+def download(sandbox_id: str, path: str, local: Local, overwrite: bool, progress: Optional[Progress]) -> Download[int]:
+    request = Request("GET", _sandbox(sandbox_id, "/files"), {"path": path}, progress=progress)
+    return Download(request, BINARY, FileSink(local, overwrite))
+
+
+def _unpack(sandbox_id: str, path: str, source: Any, progress: Optional[Progress]) -> Call[None]:
+    request = Request("PUT", _sandbox(sandbox_id, "/files/archive"), {"path": path}, body=source, safe=True, progress=progress)
+    return Call(request, _nothing)
+
+
+def upload_archive(sandbox_id: str, local: Local, path: str, progress: Optional[Progress]) -> Call[None]:
+    return _unpack(sandbox_id, path, source_of(local), progress)
+
+
+def upload_folder(sandbox_id: str, local: PathLike, path: str, progress: Optional[Progress]) -> Call[None]:
+    return _unpack(sandbox_id, path, FolderSource(local), progress)
+
+
+def download_archive(sandbox_id: str, path: str, local: Local, overwrite: bool, progress: Optional[Progress]) -> Download[int]:
+    request = Request("GET", _sandbox(sandbox_id, "/files/archive"), {"path": path}, progress=progress)
+    return Download(request, TAR, FileSink(local, overwrite))
+
+
+def download_folder(sandbox_id: str, path: str, local: PathLike, progress: Optional[Progress]) -> Download[list[str]]:
+    request = Request("GET", _sandbox(sandbox_id, "/files/archive"), {"path": path}, progress=progress)
+    return Download(request, TAR, FolderSink(local))
+
+
+def take_snapshot(sandbox_id: str, name: Optional[str]) -> Call[SnapshotInfo]:
+    request = Request("POST", _sandbox(sandbox_id, "/snapshots"), json={"name": name})
+    return Call(request, _object(SnapshotInfo.from_json))
+
+
+def rollback(sandbox_id: str, snapshot: Union[SnapshotInfo, str]) -> Call[Fields]:
+    body = {"snapshot_id": snapshot_id(snapshot)}
+    return Call(Request("POST", _sandbox(sandbox_id, "/rollback"), json=body, pulls=True), _object(sandbox_fields))
+
+
+def list_snapshots(sandbox_id: Optional[str]) -> Call[list[SnapshotInfo]]:
+    request = Request("GET", "/v1/snapshots", _given(sandbox_id=sandbox_id or None), safe=True)
+    return Call(request, _object(lambda data: [SnapshotInfo.from_json(item) for item in objects(data, "snapshots")]))
+
+
+def get_snapshot(snapshot: str) -> Call[SnapshotInfo]:
+    return Call(Request("GET", _snapshot(snapshot), safe=True), _object(SnapshotInfo.from_json))
+
+
+def delete_snapshot(snapshot: Union[SnapshotInfo, str]) -> Call[None]:
+    return Call(Request("DELETE", _snapshot(snapshot), safe=True, gone_is_done=True), _nothing)
+
+
+def fork(
+    snapshot: Union[SnapshotInfo, str],
+    timeout_seconds: Optional[int],
+    network: Optional[bool],
+    cpus: Optional[float],
+    memory_mb: Optional[int],
+    idempotency_key: Optional[str],
+) -> Call[Fields]:
+    body = _given(timeout_seconds=timeout_seconds, network=network, cpus=cpus, memory_mb=memory_mb)
+    request = Request("POST", _snapshot(snapshot, "/fork"), json=body, headers=_once(idempotency_key), safe=True, pulls=True)
+    return Call(request, _object(sandbox_fields))

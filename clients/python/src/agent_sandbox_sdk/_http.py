@@ -1,0 +1,293 @@
+"""Moves the bytes of one request and its answer, once blocking and once for asyncio. Decides nothing: see _wire.py."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Optional, TypeVar, Union
+
+import httpx
+
+from ._config import Target
+from ._errors import SandboxAPIError
+from ._models import ExecEvent
+from ._stream import EventDecoder
+from ._wire import ANSWER_SECONDS, CONNECT_SECONDS, Answer, Attempts, Body, Call, Download, Meter, Request, Source, Wire
+
+T = TypeVar("T")
+_WRONG = (httpx.HTTPError, httpx.InvalidURL)
+
+
+def _options(target: Target, timeout: Optional[float]) -> dict[str, Any]:
+    """For httpx's clients. No proxy is asked for a server on this machine."""
+    seconds = ANSWER_SECONDS if timeout is None else timeout
+    return {
+        "timeout": httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=30.0),
+        "mounts": dict.fromkeys(("http://", "https://", "all://")) if target.is_loopback else None,
+    }
+
+
+class _Common:
+    """What both transports know: the server, and how often to try."""
+
+    def __init__(
+        self,
+        http: Union[httpx.Client, httpx.AsyncClient, None],
+        base_url: Optional[str],
+        api_key: Optional[str],
+        timeout: Optional[float],
+        retries: int,
+    ) -> None:
+        target = Target(base_url, api_key)
+        self.options = {} if http is not None else _options(target, timeout)
+        base = target.url if http is None or not http.base_url.host else str(http.base_url)
+        limits = self.options["timeout"] if http is None else http.timeout
+        self.wire = Wire(base, target.key, limits, patient=http is None and timeout is None)
+        self.retries = retries
+
+    def start(self, request: Request) -> tuple[dict[str, Any], Union[bytes, Source, None]]:
+        return self.wire.arguments(request), self.wire.content(request)
+
+    def judge(self, call: Call[T], answer: Answer) -> T:
+        refusal = self.wire.refusal(answer)
+        if refusal is not None:
+            raise refusal
+        return call.take(answer)
+
+
+class SyncTransport(_Common):
+    """Over httpx.Client."""
+
+    def __init__(
+        self,
+        http: Optional[httpx.Client],
+        base_url: Optional[str],
+        api_key: Optional[str],
+        timeout: Optional[float],
+        retries: int,
+    ) -> None:
+        super().__init__(http, base_url, api_key, timeout, retries)
+        self.http = httpx.Client(**self.options) if http is None else http
+
+    def run(self, call: Call[T]) -> T:
+        """The call's result, after as many attempts as are safe."""
+        attempts = Attempts(call.request, self.retries)
+        while True:
+            try:
+                return self._once(call)
+            except SandboxAPIError as error:
+                seconds = attempts.pause(error)
+            if seconds is None:
+                return call.take(Answer(httpx.Response(204), self.wire.where))
+            time.sleep(seconds)
+
+    def _once(self, call: Call[T]) -> T:
+        with self._opened(call.request) as (answer, response):
+            ok = response.is_success
+            if ok and call.content_type is not None:
+                answer.must_be(call.content_type)
+            body = Body(answer, bounded=not ok or call.content_type is None)
+            for chunk in response.iter_bytes():
+                body.add(chunk)
+            answer.body = body.bytes()
+        return self.judge(call, answer)
+
+    def save(self, download: Download[T]) -> T:
+        """Lets the body of the answer flow into its sink."""
+        with self._streaming(download.request, download.content_type) as (answer, response):
+            return download.sink(self._metered(response, Meter(download.request.progress, answer.length())))
+
+    def events(self, request: Request, content_type: str) -> Iterator[ExecEvent]:
+        """The events of a command, as they come."""
+        with self._streaming(request, content_type) as (answer, response):
+            decoder = EventDecoder(answer)
+            for chunk in response.iter_bytes():
+                yield from decoder.feed(chunk)
+            decoder.finish()
+
+    @contextlib.contextmanager
+    def _streaming(self, request: Request, content_type: str) -> Iterator[tuple[Answer, httpx.Response]]:
+        with self._opened(request) as (answer, response):
+            if not response.is_success:
+                body = Body(answer, bounded=True)
+                for chunk in response.iter_bytes():
+                    body.add(chunk)
+                answer.body = body.bytes()
+                raise self.wire.refusal(answer) or answer.strange("answered strangely")
+            answer.must_be(content_type)
+            yield answer, response
+
+    @contextlib.contextmanager
+    def _opened(self, request: Request) -> Iterator[tuple[Answer, httpx.Response]]:
+        arguments, source = self.start(request)
+        content: Any = source
+        if source is not None and not isinstance(source, bytes):
+            content = self._pieces(source, request)
+        try:
+            built = self.http.build_request(content=content, **arguments)
+            response = self.http.send(built, stream=True, follow_redirects=False)
+            try:
+                yield Answer(response, self.wire.where), response
+            finally:
+                response.close()
+        except _WRONG as exc:
+            if isinstance(exc, SandboxAPIError):
+                raise
+            raise self.wire.explain(exc) from exc
+
+    @staticmethod
+    def _pieces(source: Source, request: Request) -> Iterator[bytes]:
+        meter = Meter(request.progress, source.size)
+        for piece in source.chunks():
+            yield piece
+            meter.add(len(piece))
+
+    @staticmethod
+    def _metered(response: httpx.Response, meter: Meter) -> Iterator[bytes]:
+        for chunk in response.iter_bytes():
+            yield chunk
+            meter.add(len(chunk))
+
+
+class _Bridge:
+    """Lets a thread read what arrives on the event loop, chunk by chunk."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+        self._loop = asyncio.get_running_loop()
+        self._waiting: Optional[asyncio.Future[Optional[bytes]]] = None
+        self._stopped = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        chunk = asyncio.run_coroutine_threadsafe(self._next(), self._loop).result()
+        if chunk is None:
+            raise StopIteration
+        return chunk
+
+    async def _next(self) -> Optional[bytes]:
+        if self._stopped:
+            raise asyncio.CancelledError
+        self._waiting = asyncio.ensure_future(_next_or_none(self._chunks))
+        return await self._waiting
+
+    def stop(self) -> None:
+        """What waits for a chunk, and whatever asks for one later, is cancelled."""
+        self._stopped = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+
+async def _next_or_none(chunks: AsyncIterator[bytes]) -> Optional[bytes]:
+    try:
+        return await chunks.__anext__()
+    except StopAsyncIteration:
+        return None
+
+
+class AsyncTransport(_Common):
+    """Over httpx.AsyncClient, for asyncio."""
+
+    def __init__(
+        self,
+        http: Optional[httpx.AsyncClient],
+        base_url: Optional[str],
+        api_key: Optional[str],
+        timeout: Optional[float],
+        retries: int,
+    ) -> None:
+        super().__init__(http, base_url, api_key, timeout, retries)
+        self.http = httpx.AsyncClient(**self.options) if http is None else http
+
+    async def run(self, call: Call[T]) -> T:
+        attempts = Attempts(call.request, self.retries)
+        while True:
+            try:
+                return await self._once(call)
+            except SandboxAPIError as error:
+                seconds = attempts.pause(error)
+            if seconds is None:
+                return call.take(Answer(httpx.Response(204), self.wire.where))
+            await asyncio.sleep(seconds)
+
+    async def _once(self, call: Call[T]) -> T:
+        async with self._opened(call.request) as (answer, response):
+            ok = response.is_success
+            if ok and call.content_type is not None:
+                answer.must_be(call.content_type)
+            body = Body(answer, bounded=not ok or call.content_type is None)
+            async for chunk in response.aiter_bytes():
+                body.add(chunk)
+            answer.body = body.bytes()
+        return self.judge(call, answer)
+
+    async def save(self, download: Download[T]) -> T:
+        """The sink runs in a thread; when this is cancelled it is waited for, so that it has cleaned up."""
+        async with self._streaming(download.request, download.content_type) as (answer, response):
+            bridge = _Bridge(self._metered(response, Meter(download.request.progress, answer.length())))
+            work = asyncio.ensure_future(asyncio.to_thread(download.sink, iter(bridge)))
+            try:
+                return await asyncio.shield(work)
+            except BaseException:
+                bridge.stop()
+                await asyncio.wait([work])
+                if not work.cancelled():
+                    work.exception()
+                raise
+
+    async def events(self, request: Request, content_type: str) -> AsyncIterator[ExecEvent]:
+        async with self._streaming(request, content_type) as (answer, response):
+            decoder = EventDecoder(answer)
+            async for chunk in response.aiter_bytes():
+                for event in decoder.feed(chunk):
+                    yield event
+            decoder.finish()
+
+    @contextlib.asynccontextmanager
+    async def _streaming(self, request: Request, content_type: str) -> AsyncIterator[tuple[Answer, httpx.Response]]:
+        async with self._opened(request) as (answer, response):
+            if not response.is_success:
+                body = Body(answer, bounded=True)
+                async for chunk in response.aiter_bytes():
+                    body.add(chunk)
+                answer.body = body.bytes()
+                raise self.wire.refusal(answer) or answer.strange("answered strangely")
+            answer.must_be(content_type)
+            yield answer, response
+
+    @contextlib.asynccontextmanager
+    async def _opened(self, request: Request) -> AsyncIterator[tuple[Answer, httpx.Response]]:
+        arguments, source = self.start(request)
+        content: Any = source
+        if source is not None and not isinstance(source, bytes):
+            content = self._pieces(source, request)
+        try:
+            built = self.http.build_request(content=content, **arguments)
+            response = await self.http.send(built, stream=True, follow_redirects=False)
+            try:
+                yield Answer(response, self.wire.where), response
+            finally:
+                await response.aclose()
+        except _WRONG as exc:
+            if isinstance(exc, SandboxAPIError):
+                raise
+            raise self.wire.explain(exc) from exc
+
+    @staticmethod
+    async def _pieces(source: Source, request: Request) -> AsyncIterator[bytes]:
+        meter = Meter(request.progress, source.size)
+        chunks = source.chunks()
+        while (piece := await asyncio.to_thread(next, chunks, None)) is not None:
+            yield piece
+            meter.add(len(piece))
+
+    @staticmethod
+    async def _metered(response: httpx.Response, meter: Meter) -> AsyncIterator[bytes]:
+        async for chunk in response.aiter_bytes():
+            yield chunk
+            meter.add(len(chunk))

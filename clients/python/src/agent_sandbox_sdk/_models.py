@@ -1,0 +1,183 @@
+"""What the server answers, as values. Fields that a later server adds are kept out of the way, not an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from ._errors import SandboxAnswerError, one_line
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """How a command ended.
+
+    Attributes:
+        stdout, stderr: its output as text; bytes that are not UTF-8 are U+FFFD.
+        exit_code: its own; 128 + N when signal N ended it; 137 after a timeout; 127 when it was not found.
+        timed_out: whether ``timeout_seconds`` were over; then all its processes were killed.
+        truncated: whether output was left out because it was larger than the server's limit.
+        duration_ms: milliseconds.
+    """
+
+    stdout: str
+    stderr: str
+    exit_code: int
+    timed_out: bool
+    truncated: bool
+    duration_ms: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with exit code 0."""
+        return self.exit_code == 0 and not self.timed_out
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ExecResult:
+        """From the server's JSON object."""
+        return cls(
+            stdout=_text(data, "stdout"),
+            stderr=_text(data, "stderr"),
+            exit_code=_int(data, "exit_code"),
+            timed_out=_bool(data, "timed_out"),
+            truncated=_bool(data, "truncated"),
+            duration_ms=_int(data, "duration_ms"),
+        )
+
+
+@dataclass(frozen=True)
+class ExecEvent:
+    """A piece of a running command's output, or its end.
+
+    Attributes:
+        type: ``"stdout"``, ``"stderr"``, or, as the last one, ``"exit"``.
+        data: the text of an output event.
+        exit_code, timed_out, duration_ms: as in ExecResult; only in the exit event.
+    """
+
+    type: str
+    data: str = ""
+    exit_code: Optional[int] = None
+    timed_out: bool = False
+    duration_ms: Optional[int] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ExecEvent:
+        """From one line of the server's stream."""
+        kind = _text(data, "type")
+        if kind == "exit":
+            return cls(kind, "", _int(data, "exit_code"), _bool(data, "timed_out"), _int(data, "duration_ms"))
+        return cls(kind, _text(data, "data") if kind in ("stdout", "stderr", "error") else "")
+
+
+@dataclass(frozen=True)
+class SnapshotInfo:
+    """A kept state of a sandbox's workspace.
+
+    Attributes:
+        id: ``snap_…``.
+        sandbox_id: the sandbox that it was taken of, which may be gone.
+        name: the name given, or None.
+        image: the image of that sandbox.
+        size_bytes: bytes of the workspace as a tar.
+        created_at: RFC 3339, UTC.
+        parent_snapshot_id: the snapshot that the sandbox had come from at that time, or None.
+        stored_bytes: bytes on the server's disk, or None if the server does not say.
+        sha256: of the tar, or None if the server does not say.
+    """
+
+    id: str
+    sandbox_id: str
+    name: Optional[str]
+    image: str
+    size_bytes: int
+    created_at: str
+    parent_snapshot_id: Optional[str] = None
+    stored_bytes: Optional[int] = None
+    sha256: Optional[str] = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SnapshotInfo:
+        """From the server's JSON object."""
+        return cls(
+            id=_text(data, "id"),
+            sandbox_id=_text(data, "sandbox_id"),
+            name=_text(data, "name") if data.get("name") is not None else None,
+            image=_text(data, "image"),
+            size_bytes=_int(data, "size_bytes"),
+            created_at=_text(data, "created_at"),
+            parent_snapshot_id=data.get("parent_snapshot_id"),
+            stored_bytes=data.get("stored_bytes"),
+            sha256=data.get("sha256"),
+        )
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """A file in a sandbox.
+
+    Attributes:
+        name: the last part of its path; never trust it as a name on your own machine.
+        path: absolute.
+        type: ``"file"``, ``"directory"``, ``"symlink"`` or ``"other"``.
+        size: bytes.
+        modified_at: RFC 3339, UTC.
+    """
+
+    name: str
+    path: str
+    type: str
+    size: int
+    modified_at: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FileInfo:
+        """From the server's JSON object."""
+        return cls(
+            name=_text(data, "name"),
+            path=_text(data, "path"),
+            type=_text(data, "type"),
+            size=_int(data, "size"),
+            modified_at=_text(data, "modified_at"),
+        )
+
+
+def _wrong(name: str, value: object) -> SandboxAnswerError:
+    return SandboxAnswerError(200, "unexpected_answer", one_line(f"field {name!r} of the server's answer is {value!r:.60}"))
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    if isinstance(value, str):
+        return value
+    raise _wrong(name, value)
+
+
+def _int(data: Mapping[str, Any], name: str) -> int:
+    value = data.get(name)
+    if isinstance(value, int):
+        return value
+    raise _wrong(name, value)
+
+
+def _bool(data: Mapping[str, Any], name: str) -> bool:
+    value = data.get(name)
+    if isinstance(value, bool):
+        return value
+    raise _wrong(name, value)
+
+
+def objects(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """The array of objects in this field."""
+    value = data.get(name)
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return value
+    raise _wrong(name, value)
+
+
+def sandbox_fields(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A sandbox's object, whose fields that this package reads are what they should be."""
+    for name in ("id", "status", "image", "expires_at"):
+        _text(data, name)
+    return data

@@ -1,0 +1,149 @@
+"""The Python SDK over its whole surface, in the words of the client that it stands in for: only the import is another."""
+
+import asyncio
+import inspect
+
+import httpx
+import pytest
+from agent_sandbox import client as published
+from agent_sandbox_sdk import AsyncSandbox, AsyncSandboxClient, Sandbox
+from agent_sandbox_sdk.client import ExecEvent, ExecResult, FileInfo, SandboxAPIError, SandboxClient, SnapshotInfo
+from harness import KEY
+
+pytestmark = pytest.mark.core
+
+
+@pytest.fixture
+def client(server):
+    with SandboxClient(server.url, api_key=KEY) as c:
+        yield c
+
+
+def test_client_creates_lists_renews_and_destroys(client):
+    assert client.health()["status"] == "ok"
+    with client.create(cpus=0.5, memory_mb=96, pids_limit=50, timeout_seconds=300, env={"A": "b"}, read_only_rootfs=False) as s:
+        assert client.get(s.id).data == s.data and s.id in [x.id for x in client.list_sandboxes()]
+        assert s.refresh().status == "running"
+        before = s.expires_at
+        assert s.set_timeout(600).expires_at > before
+        assert s.exec("echo $A").stdout == "b\n"
+    with pytest.raises(SandboxAPIError) as gone:
+        client.get(s.id)
+    assert (gone.value.status_code, gone.value.code, gone.value.message) == (404, "not_found", f"sandbox {s.id} not found")
+    with client.create() as s:
+        s.destroy()
+
+
+def test_client_runs_and_streams_commands(client):
+    with client.create() as s:
+        r = s.exec(["python3", "-c", "print(6 * 7)"])
+        assert r.ok and r.stdout == "42\n"
+        r = s.exec("pwd; echo $X >&2; exit 3", env={"X": "y"}, workdir="/tmp", timeout_seconds=5.5)
+        assert (r.stdout, r.stderr, r.exit_code, r.ok) == ("/tmp\n", "y\n", 3, False)
+        assert s.exec("sleep 9", timeout_seconds=0.5).timed_out
+        events = list(s.exec_stream("echo a; echo b >&2; exit 2", env={"X": "y"}, workdir="/", timeout_seconds=9))
+        assert sorted((e.type, e.data) for e in events[:-1]) == [("stderr", "b\n"), ("stdout", "a\n")]
+        assert (events[-1].type, events[-1].exit_code, events[-1].timed_out) == ("exit", 2, False)
+        with pytest.raises(SandboxAPIError) as bad:
+            s.exec("")
+        assert (bad.value.status_code, bad.value.code) == (400, "invalid_request")
+
+
+def test_client_moves_files(client):
+    with client.create() as s:
+        assert s.write_file("d/f.txt", "grüße", mode=0o600).size == 7
+        assert s.read_text("d/f.txt") == "grüße" and s.read_file("/workspace/d/f.txt") == "grüße".encode()
+        assert [(f.name, f.type) for f in s.list_files()] == [("d", "directory")]
+        assert [f.path for f in s.list_files("d")] == ["/workspace/d/f.txt"]
+        assert s.exec("stat -c %a d/f.txt").stdout == "600\n"
+        with pytest.raises(SandboxAPIError) as none:
+            s.read_file("none")
+        assert none.value.status_code == 404
+
+
+def test_client_snapshots_rolls_back_and_forks(client):
+    with client.create(env={"A": "b"}) as s:
+        s.write_file("f", "one")
+        first = s.snapshot("first")
+        unnamed = s.snapshot()
+        assert (first.name, unnamed.name, first.sandbox_id) == ("first", None, s.id)
+        assert [x.id for x in client.list_snapshots(s.id)] == [first.id, unnamed.id]
+        assert first.id in [x.id for x in client.list_snapshots()] and client.get_snapshot(first.id) == first
+        s.write_file("f", "two")
+        assert s.rollback(first).read_text("f") == "one" and s.rollback(unnamed.id).id == s.id
+        with client.fork(first, timeout_seconds=300, network=False, cpus=0.5, memory_mb=96) as f:
+            assert f.read_text("f") == "one" and f.data["source_snapshot_id"] == first.id and f.exec("echo $A").stdout == "b\n"
+        client.delete_snapshot(unnamed.id)
+        client.delete_snapshot(first.id)
+        with pytest.raises(SandboxAPIError) as gone:
+            client.get_snapshot(first.id)
+        assert gone.value.status_code == 404
+
+
+def test_client_brings_its_own_http_client(server):
+    with httpx.Client(base_url=server.url) as h, SandboxClient(api_key=KEY, http_client=h) as c:
+        assert isinstance(c.list_sandboxes(), list)
+    with SandboxClient(server.url, api_key="wrong-key-0123456789") as c, pytest.raises(SandboxAPIError) as no:
+        c.list_sandboxes()
+    assert (no.value.status_code, no.value.code) == (401, "unauthorized")
+
+
+def _methods(cls):
+    return {n: inspect.signature(f) for n, f in vars(cls).items() if inspect.isfunction(f) and (not n.startswith("_") or n == "__init__")}
+
+
+@pytest.mark.parametrize("ours, theirs", [(SandboxClient, published.SandboxClient), (Sandbox, published.Sandbox)])
+def test_every_published_method_has_the_same_arguments(ours, theirs):
+    for name, signature in _methods(theirs).items():
+        mine = _methods(ours)[name].parameters
+        for wanted in signature.parameters.values():
+            assert wanted.name in mine and mine[wanted.name].kind == wanted.kind, (name, wanted)
+            if wanted.name != "timeout":
+                assert mine[wanted.name].default == wanted.default, (name, wanted)
+        new = [p for n, p in mine.items() if n not in signature.parameters]
+        assert all(p.kind is p.KEYWORD_ONLY or p.default is not p.empty for p in new), (name, new)
+
+
+@pytest.mark.parametrize("name", ["ExecResult", "ExecEvent", "SnapshotInfo", "FileInfo"])
+def test_published_values_can_be_made_in_the_same_way(name):
+    ours = inspect.signature({"ExecResult": ExecResult, "ExecEvent": ExecEvent, "SnapshotInfo": SnapshotInfo, "FileInfo": FileInfo}[name])
+    theirs = inspect.signature(getattr(published, name)).parameters
+    assert list(ours.parameters)[: len(theirs)] == list(theirs)
+    assert set(dir(getattr(published, name))) <= set(dir(globals()[name]))
+
+
+@pytest.mark.parametrize("sync, other", [(SandboxClient, AsyncSandboxClient), (Sandbox, AsyncSandbox)])
+def test_both_clients_have_the_same_methods_and_arguments(sync, other):
+    mine, theirs = _methods(sync), _methods(other)
+    assert mine.keys() == theirs.keys()
+    for name in mine:
+        assert [(p.name, p.kind, p.default) for p in mine[name].parameters.values()] == [
+            (p.name, p.kind, p.default) for p in theirs[name].parameters.values()
+        ], name
+
+
+def test_async_client_does_all_of_it(server):
+    async def scene():
+        async with AsyncSandboxClient(server.url, KEY) as c:
+            assert (await c.health())["status"] == "ok"
+            async with c.create(timeout_seconds=300, labels={"who": "async"}) as s:
+                assert [x.id for x in await c.list_sandboxes("who=async")] == [s.id]
+                results = await asyncio.gather(*(s.exec(f"sleep 0.2; echo {n}") for n in range(8)))
+                assert [r.stdout for r in results] == [f"{n}\n" for n in range(8)]
+                events = [e async for e in s.exec_stream("cat; exit 2", stdin=b"in")]
+                assert [(e.type, e.data, e.exit_code) for e in events] == [("stdout", "in", None), ("exit", "", 2)]
+                await s.write_file("f", "one")
+                snap = await s.snapshot("n")
+                await s.write_file("f", "two")
+                assert await (await s.rollback(snap)).read_text("f") == "one"
+                fork = await c.fork(snap)
+                assert [f.name for f in await fork.list_files()] == ["f"]
+                assert (await fork.set_timeout(900)).expires_at > s.expires_at
+                await fork.destroy()
+                assert [x.id for x in await c.list_snapshots(s.id)] == [snap.id] and await c.get_snapshot(snap.id) == snap
+                await c.delete_snapshot(snap)
+            with pytest.raises(SandboxAPIError) as gone:
+                await s.refresh()
+            assert gone.value.status_code == 404
+
+    asyncio.run(scene())
