@@ -425,3 +425,51 @@ static const struct confine_rule parent_root_rules[] = {
 };
 const struct confine_group confine_group_parent_root =
     GROUP("parent as root", "only who is not root needs a user namespace", parent_root_rules);
+
+/*
+ * A client of the API, after it has read its settings: beside all that the parent does without, it
+ * starts nothing, mounts nothing, listens nowhere and signals nobody. These rows come first, so
+ * that its sockets are allowed.
+ */
+static const struct confine_rule client_rules[] = {
+    /* the server; names of hosts (glibc asks the kernel which addresses it has) */
+    ALLOW_IF(socket, EQ(0, AF_INET)),
+    ALLOW_IF(socket, EQ(0, AF_INET6)),
+    ALLOW_IF(socket, EQ(0, AF_NETLINK)),
+    REFUSE(listen, EPERM),
+    REFUSE(accept, EPERM),
+    REFUSE(accept4, EPERM),
+    /* other programs; a thread of libcurl looks up names */
+    REFUSE(execve, EPERM),
+    REFUSE(execveat, EPERM),
+    ALLOW_IF(clone, SOME32(0, CLONE_THREAD)),
+    REFUSE(clone, EPERM),
+#ifdef __NR_fork
+    REFUSE(fork, EPERM),
+    REFUSE(vfork, EPERM),
+#endif
+    REFUSE(kill, EPERM),
+    REFUSE(tkill, EPERM),
+    REFUSE(rt_sigqueueinfo, EPERM),
+    REFUSE(rt_tgsigqueueinfo, EPERM),
+    REFUSE(pidfd_open, EPERM),
+    REFUSE(pidfd_send_signal, EPERM),
+    /* what is where */
+    REFUSE(mount, EPERM),
+    REFUSE(umount2, EPERM),
+    REFUSE(move_mount, EPERM),
+    REFUSE(open_tree, EPERM),
+    REFUSE(mount_setattr, EPERM),
+    REFUSE(pivot_root, EPERM),
+    REFUSE(chroot, EPERM),
+    REFUSE(unshare, EPERM),
+    /* who it is */
+    REFUSE(capset, EPERM),
+    REFUSE(setuid, EPERM),
+    REFUSE(setresuid, EPERM),
+    REFUSE(setgid, EPERM),
+    REFUSE(setresgid, EPERM),
+    REFUSE(setgroups, EPERM),
+};
+const struct confine_group confine_group_client =
+    GROUP("client", "what a client of the API never needs either", client_rules);

@@ -88,13 +88,14 @@ rights_of(const struct confine_path *p)
 }
 
 static void
-allow_path(int ruleset, const struct confine_path *p, uint64_t known)
+allow_path(int ruleset, const struct confine_path *p, uint64_t known, int may_lack)
 {
 	struct landlock_path_beneath_attr attr = {.allowed_access = rights_of(p) & known};
 	struct stat st;
 
-	if ((attr.parent_fd = open(p->path, O_PATH | O_CLOEXEC)) == -1 ||
-	    fstat(attr.parent_fd, &st) == -1)
+	if ((attr.parent_fd = open(p->path, O_PATH | O_CLOEXEC)) == -1 && may_lack)
+		return;
+	if (attr.parent_fd == -1 || fstat(attr.parent_fd, &st) == -1)
 		fatal("confinement: path %s", p->path);
 	if (!S_ISDIR(st.st_mode))
 		attr.allowed_access &= FILE_RIGHTS;
@@ -120,7 +121,29 @@ confine_landlock_enter(const struct confine *confine, const struct confine_ids *
 	/* A socket that is not there yet is nothing that could be allowed. */
 	p = confine->root == ROOT_SOCKET && ids->path[0] == '\0' ? NULL : confine->paths;
 	for (; p != NULL && p->path != NULL; p++)
-		allow_path(ruleset, p, attr.handled_access_fs);
+		allow_path(ruleset, p, attr.handled_access_fs, 0);
+	if (syscall(SYS_landlock_restrict_self, ruleset, 0) == -1)
+		fatal("confinement: landlock_restrict_self");
+	close(ruleset);
+	return 0;
+}
+
+int
+confine_landlock_client(const struct confine_path *paths)
+{
+	struct ruleset_attr attr = {0};
+	const struct confine_path *p;
+	int abi = confine_landlock_abi(), ruleset;
+	size_t size;
+
+	if (abi == 0)
+		return -1;
+	handled(abi, &attr, &size);
+	attr.handled_access_net &= NET_BIND_TCP;
+	if ((ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0)) == -1)
+		return -1;
+	for (p = paths; p->path != NULL; p++)
+		allow_path(ruleset, p, attr.handled_access_fs, 1);
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) == -1)
 		fatal("confinement: landlock_restrict_self");
 	close(ruleset);

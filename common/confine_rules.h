@@ -57,6 +57,8 @@ extern const struct confine_group confine_group_always;
 /* The parent's refusals: always, and when it is root. */
 extern const struct confine_group confine_group_parent;
 extern const struct confine_group confine_group_parent_root;
+/* What a client of the API does without, beside the parent's refusals; goes before them. */
+extern const struct confine_group confine_group_client;
 
 /* Calls newer than this fail with ENOSYS, as on the kernel that the tables were written for. Raise
  * it after review. */
@@ -86,6 +88,9 @@ int confine_root_enter(const struct confine *, const struct confine_ids *);
 /* Landlock; 0 or 1 likewise. */
 int confine_landlock_enter(const struct confine *, const struct confine_ids *);
 int confine_landlock_abi(void);
+/* A client: these paths, as far as they exist, TCP only outwards, no signal. -1 with errno if the
+ * kernel has none of it. */
+int confine_landlock_client(const struct confine_path *paths);
 
 /* A step that this kernel does not offer (errno says why): fatal, or 1 and a warning. */
 int confine_weaker(const struct confine_ids *, const char *step);
