@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
-from ._errors import SandboxAnswerError, one_line
+from ._errors import SandboxAnswerError, SandboxAPIError, one_line
 from ._files import CHUNK_BYTES, FileSource, PathLike, beside
 
 _BLOCK = 512
@@ -37,7 +37,8 @@ class FolderSource:
         # Only its memory of hard links is used of this object; it writes nothing.
         maker = tarfile.open(fileobj=io.BytesIO(), mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
         for path, name in _walk(self._root, ""):
-            info = maker.gettarinfo(str(path), name)
+            # None for a socket.
+            info: Any = maker.gettarinfo(str(path), name)
             if info is None or not (info.isfile() or info.isdir() or info.issym() or info.islnk()):
                 continue
             info.uid = info.gid = 0
@@ -132,6 +133,7 @@ class _Unpacker:
         self._root, self._usual = root, usual
         self._folders: dict[tuple[str, ...], Optional[tarfile.TarInfo]] = {(): None}
         self._files: set[tuple[str, ...]] = set()
+        self._begun = False
         self.left_out: list[str] = []
 
     def unpack(self, chunks: Iterator[bytes]) -> None:
@@ -139,10 +141,15 @@ class _Unpacker:
             with tarfile.open(fileobj=_Pull(chunks), mode="r|", errorlevel=2) as tar:
                 seen: Any = tar
                 while (entry := tar.next()) is not None:
-                    self._entry(tar, entry)
+                    if not (self._begun or (entry.isdir() and not _parts(entry.name))):
+                        raise SandboxAPIError(400, "invalid_request", "that is not a folder")
+                    self._begun = True
+                    self._entry(seen.fileobj, entry)
                     # Else it remembers all of them.
                     seen.members = []
-        except (tarfile.TarError, UnicodeError) as exc:
+        except SandboxAPIError:
+            raise
+        except (tarfile.TarError, ValueError, OverflowError) as exc:
             raise _hostile(f"an archive that cannot be read: {exc}") from None
         # What follows the end mark is read, so that a connection that breaks there is noticed.
         for _ in chunks:
@@ -154,7 +161,7 @@ class _Unpacker:
                 os.chmod(path, (info.mode & self._usual) | 0o700)
                 _set_time(path, info)
 
-    def _entry(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
+    def _entry(self, stream: Any, info: tarfile.TarInfo) -> None:
         parts = _parts(info.name)
         if info.isdir():
             self._folder(parts)
@@ -166,7 +173,7 @@ class _Unpacker:
         path = self._root.joinpath(*parts)
         try:
             if info.isfile():
-                self._file(tar, info, path)
+                self._file(stream, info, path)
                 self._files.add(parts)
             elif info.islnk():
                 target = _parts(info.linkname)
@@ -191,27 +198,23 @@ class _Unpacker:
                 raise _hostile(f"an archive entry below what is no folder: {'/'.join(parts)}") from None
             self._folders[parts[:n]] = None
 
-    def _file(self, tar: tarfile.TarFile, info: tarfile.TarInfo, path: Path) -> None:
-        content = tar.extractfile(info)
-        if content is None:
-            raise _hostile(f"an entry without content: {info.name}")
+    def _file(self, stream: Any, info: tarfile.TarInfo, path: Path) -> None:
         mode = (info.mode & 0o777) | 0o600
+        regions: Any = info.sparse
+        stream.seek(info.offset_data)
         with open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode)) as out:
-            data: Any = info.sparse
-            if data is None:
-                _transfer(content, out, info.size)
-            else:
-                for offset, size in data:
-                    content.seek(offset)
-                    out.seek(offset)
-                    _transfer(content, out, size)
+            # What lies between the regions of a file with holes is not in the archive.
+            for offset, size in [(0, info.size)] if regions is None else regions:
+                out.seek(offset)
+                _transfer(stream, out, size)
+            if regions is not None:
                 out.truncate(info.size)
         _set_time(path, info)
 
 
-def _transfer(content: Any, out: Any, size: int) -> None:
+def _transfer(stream: Any, out: Any, size: int) -> None:
     while size > 0:
-        data = memoryview(content.read(min(CHUNK_BYTES, size)))
+        data = memoryview(stream.read(min(CHUNK_BYTES, size)))
         if not data:
             raise _hostile("an archive that ends too early")
         size -= len(data)

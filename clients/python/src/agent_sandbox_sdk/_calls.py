@@ -27,8 +27,6 @@ BINARY, TAR, NDJSON = "application/octet-stream", "application/x-tar", "applicat
 
 def _id(kind: str, value: str) -> str:
     """An identifier as part of a path. What cannot be one is not sent: it could make another path of it."""
-    if not isinstance(value, str):
-        raise TypeError(f"{kind} id must be a str")
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", value):
         raise SandboxNotFoundError(404, "not_found", one_line(f"{kind} {value} not found"))
     return quote(value)

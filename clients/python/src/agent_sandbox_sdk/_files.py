@@ -65,8 +65,8 @@ class ObjectSource:
             self._file.seek(self._start)
         left = self.size
         while left is None or left > 0:
-            data = self._file.read(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left))
-            if not isinstance(data, (bytes, bytearray, memoryview)):
+            data: Any = self._file.read(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left))
+            if isinstance(data, str):
                 raise TypeError("the file must be opened in binary mode")
             if not data:
                 if left is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import Any, Optional, TypeVar, Union
 
 import httpx
@@ -21,9 +22,12 @@ _WRONG = (httpx.HTTPError, httpx.InvalidURL)
 
 
 def _options(target: Target, timeout: Optional[float]) -> dict[str, Any]:
-    """For httpx's clients. No proxy is asked for a server on this machine."""
+    """For httpx's clients. No proxy is asked for a server on this machine; and where TLS cannot come up, the
+    certificates that it would trust are not read, which takes longer than a command."""
     seconds = ANSWER_SECONDS if timeout is None else timeout
+    plain = target.is_loopback and target.url.startswith("http:")
     return {
+        "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True,
         "timeout": httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=30.0),
         "mounts": dict.fromkeys(("http://", "https://", "all://")) if target.is_loopback else None,
@@ -109,7 +113,7 @@ class SyncTransport(_Common):
             decoder.finish()
 
     @contextlib.contextmanager
-    def _streaming(self, request: Request, content_type: str) -> Iterator[tuple[Answer, httpx.Response]]:
+    def _streaming(self, request: Request, content_type: str) -> Generator[tuple[Answer, httpx.Response], None, None]:
         with self._opened(request) as (answer, response):
             if not response.is_success:
                 body = Body(answer, bounded=True)
@@ -121,7 +125,7 @@ class SyncTransport(_Common):
             yield answer, response
 
     @contextlib.contextmanager
-    def _opened(self, request: Request) -> Iterator[tuple[Answer, httpx.Response]]:
+    def _opened(self, request: Request) -> Generator[tuple[Answer, httpx.Response], None, None]:
         arguments, source = self.start(request)
         content: Any = source
         if source is not None and not isinstance(source, bytes):
@@ -249,7 +253,7 @@ class AsyncTransport(_Common):
             decoder.finish()
 
     @contextlib.asynccontextmanager
-    async def _streaming(self, request: Request, content_type: str) -> AsyncIterator[tuple[Answer, httpx.Response]]:
+    async def _streaming(self, request: Request, content_type: str) -> AsyncGenerator[tuple[Answer, httpx.Response], None]:
         async with self._opened(request) as (answer, response):
             if not response.is_success:
                 body = Body(answer, bounded=True)
@@ -261,7 +265,7 @@ class AsyncTransport(_Common):
             yield answer, response
 
     @contextlib.asynccontextmanager
-    async def _opened(self, request: Request) -> AsyncIterator[tuple[Answer, httpx.Response]]:
+    async def _opened(self, request: Request) -> AsyncGenerator[tuple[Answer, httpx.Response], None]:
         arguments, source = self.start(request)
         content: Any = source
         if source is not None and not isinstance(source, bytes):

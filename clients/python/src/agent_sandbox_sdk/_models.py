@@ -168,12 +168,16 @@ def _bool(data: Mapping[str, Any], name: str) -> bool:
     raise _wrong(name, value)
 
 
+def _is(value: object, kind: type) -> bool:
+    return isinstance(value, kind)
+
+
 def objects(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """The array of objects in this field."""
-    value = data.get(name)
-    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
-        return value
-    raise _wrong(name, value)
+    items: Any = data.get(name)
+    if not _is(items, list) or not all(_is(item, dict) for item in items):
+        raise _wrong(name, items)
+    return list(items)
 
 
 def sandbox_fields(data: Mapping[str, Any]) -> Mapping[str, Any]:

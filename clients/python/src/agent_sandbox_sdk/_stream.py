@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any, cast
 
 from ._errors import SandboxAPIError, SandboxConnectionLostError, SandboxInterruptedError, one_line
 from ._models import ExecEvent
@@ -42,12 +43,12 @@ class EventDecoder:
 
     def _event(self, line: bytes) -> ExecEvent:
         try:
-            data = json.loads(line)
+            data: Any = json.loads(line)
             if not isinstance(data, dict):
                 raise ValueError
         except (ValueError, RecursionError):
             raise self._answer.strange("sent a line that is not this API's JSON") from None
-        event = ExecEvent.from_json(data)
+        event = ExecEvent.from_json(cast("dict[str, Any]", data))
         if event.type == "error":
             raise self.interrupted(event.data)
         self.ended = event.type == "exit"

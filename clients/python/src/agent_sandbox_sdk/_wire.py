@@ -10,7 +10,7 @@ import random
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Callable, Generic, Optional, Protocol, TypeVar, Union
+from typing import Any, Callable, Generic, Optional, Protocol, TypeVar, Union, cast
 from urllib.parse import quote
 
 import httpx
@@ -62,10 +62,10 @@ class Request:
 
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=lambda: dict[str, str]())
     json: Optional[Mapping[str, Any]] = None
     body: Union[bytes, Source, None] = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=lambda: dict[str, str]())
     safe: bool = False
     gone_is_done: bool = False
     seconds: Optional[float] = None
@@ -91,12 +91,12 @@ class Answer:
     def json(self) -> Mapping[str, Any]:
         """The JSON object that the body must be."""
         try:
-            data = json.loads(self.body)
+            data: Any = json.loads(self.body)
         except (ValueError, RecursionError):
             data = None
         if not isinstance(data, dict):
             raise self.strange(f"answered {self.status} with something that is not this API's JSON")
-        return data
+        return cast("dict[str, Any]", data)
 
     def length(self) -> Optional[int]:
         """Content-Length in bytes, or None."""

@@ -104,7 +104,7 @@ class AsyncSandbox:
 
     @property
     def _transport(self) -> AsyncTransport:
-        return self._client._transport
+        return self._client._transport  # pyright: ignore[reportPrivateUsage]
 
     async def refresh(self) -> AsyncSandbox:
         """Ask the server again and update the attributes. SandboxNotFoundError if it is gone."""

@@ -103,7 +103,7 @@ class Sandbox:
 
     @property
     def _transport(self) -> SyncTransport:
-        return self._client._transport
+        return self._client._transport  # pyright: ignore[reportPrivateUsage]
 
     def refresh(self) -> Sandbox:
         """Ask the server again and update the attributes. SandboxNotFoundError if it is gone."""
