@@ -13,6 +13,7 @@
 #include "apid/managerd.h"
 #include "apid/path.h"
 #include "apid/route.h"
+#include "apid/statuses.h"
 #include "common/ids.h"
 #include "common/log.h"
 
@@ -21,33 +22,8 @@ static const struct status {
 	const char *reason;
 	const char *code;
 } statuses[] = {
-    {200, "OK", ""},
-    {201, "Created", ""},
-    {204, "No Content", ""},
-    {206, "Partial Content", ""},
-    {304, "Not Modified", ""},
-    {400, "Bad Request", "invalid_request"},
-    {401, "Unauthorized", "unauthorized"},
-    {403, "Forbidden", "forbidden"},
-    {404, "Not Found", "not_found"},
-    {405, "Method Not Allowed", "method_not_allowed"},
-    {409, "Conflict", "conflict"},
-    {410, "Gone", "gone"},
-    {413, "Content Too Large", "payload_too_large"},
-    {414, "URI Too Long", "uri_too_long"},
-    {415, "Unsupported Media Type", "unsupported_media_type"},
-    {416, "Range Not Satisfiable", "range_not_satisfiable"},
-    {417, "Expectation Failed", "expectation_failed"},
-    {422, "Unprocessable Content", "validation_error"},
-    {429, "Too Many Requests", "limit_exceeded"},
-    {431, "Request Header Fields Too Large", "headers_too_large"},
-    {500, "Internal Server Error", "internal_error"},
-    {501, "Not Implemented", "not_implemented"},
-    {502, "Bad Gateway", "backend_error"},
-    {503, "Service Unavailable", "unavailable"},
-    {505, "HTTP Version Not Supported", "http_version_not_supported"},
-    {507, "Insufficient Storage", "insufficient_storage"},
-};
+#define STATUS_X_ROW(status, reason, code, meaning, example) {status, reason, code},
+    STATUS_TABLE(STATUS_X_ROW)};
 
 static const struct status *
 find_status(int status)
@@ -117,11 +93,7 @@ cleanup(struct req *r)
 	if (r->call != 0)
 		call_forget(r->call);
 	r->call = 0;
-	json_decref(r->json);
-	r->json = NULL;
-	if (r->body != NULL)
-		evbuffer_free(r->body);
-	r->body = NULL;
+	req_forget_body(r);
 }
 
 static uint64_t held;

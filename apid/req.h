@@ -104,6 +104,8 @@ void req_authenticate(struct req *, void (*then)(struct req *));
 /* Collects and parses a JSON body, then calls then() with r->json; it is NULL when there was no
  * body and optional. */
 void req_json(struct req *, int optional, void (*then)(struct req *));
+/* Gives back the body and what it was parsed to, which takes many times its room. */
+void req_forget_body(struct req *);
 /* Takes the body as it comes (on_body, on_body_end are set); more than max bytes is answered with
  * 413 and text. */
 void req_body(struct req *, uint64_t max, const char *too_large);

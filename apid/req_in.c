@@ -104,6 +104,17 @@ collect(struct req *r, struct evbuffer *src, size_t n)
 		req_overloaded(r);
 }
 
+void
+req_forget_body(struct req *r)
+{
+	json_decref(r->json);
+	r->json = NULL;
+	if (r->body != NULL)
+		evbuffer_free(r->body);
+	r->body = NULL;
+}
+
+/* What the handler needs for longer it has taken: it may wait for hours. */
 static void
 parse_body(struct req *r)
 {
@@ -114,6 +125,7 @@ parse_body(struct req *r)
 		req_refuse(r, &r->refusal);
 	else
 		r->then_json(r);
+	req_forget_body(r);
 }
 
 static int

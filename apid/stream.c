@@ -212,4 +212,5 @@ exec_stream(struct req *r)
 		return;
 	}
 	exec_start(&s->x, &request, fd);
+	req_forget_body(r);
 }

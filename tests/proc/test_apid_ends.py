@@ -1,5 +1,8 @@
 """apid when the program it asks is no more, or says nothing."""
 
+import contextlib
+import json
+import os
 import socket
 
 from apid_server import BOX_URL, Server, error, head, post, statuses, until
@@ -31,3 +34,16 @@ def test_health_is_503_within_seconds_when_managerd_says_nothing():
         assert "does not answer" in error(s("GET", "/healthz", key=None, timeout=6), 503)
         s.on.clear()
         assert s("GET", "/healthz", key=None, timeout=6).status_code == 200
+
+
+def test_commands_that_run_keep_nothing_of_their_requests():
+    """Parsed, a list of empty arguments is thirty times as large as what was sent."""
+    with Server() as s, contextlib.ExitStack() as kept:
+        s.on["EXEC"] = lambda _, m: kept.callback(os.close, m.fd)
+        before = s.rss()
+        for path in (BOX_URL + "/exec", BOX_URL + "/exec/stream"):
+            for _ in range(20):
+                c = kept.enter_context(s.connect())
+                c.sendall(post(path, json.dumps({"command": ["true"] + [""] * 100000}, separators=(",", ":")).encode()))
+        assert until(lambda: sum(m.name == "EXEC" for m in s.seen) == 40, 20)
+        assert s.rss() - before < 60000
