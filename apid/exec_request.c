@@ -6,18 +6,13 @@
 #include "apid/auth.h"
 #include "apid/env.h"
 #include "apid/exec_request.h"
+#include "apid/fields.h"
 #include "apid/path.h"
 #include "proto/data.h"
 
-enum { F_COMMAND, F_ENV, F_WORKDIR, F_TIMEOUT, F_STDIN, EXEC_FIELDS };
+enum { EXEC_FIELDS(FIELD_X_NAME) F_COUNT };
 
-static const struct field fields[EXEC_FIELDS] = {
-    [F_COMMAND] = {"command", FIELD_ANY, 0},
-    [F_ENV] = {"env", FIELD_STRINGS, 0},
-    [F_WORKDIR] = {"workdir", FIELD_STRING, 0},
-    [F_TIMEOUT] = {"timeout_seconds", FIELD_NUMBER, 0},
-    [F_STDIN] = {"stdin", FIELD_STRING, 0},
-};
+static const struct field fields[] = {EXEC_FIELDS(FIELD_X_ROW)};
 
 static int
 is_blank(const json_t *v)
@@ -87,7 +82,7 @@ check_workdir(const json_t *v, struct refusal *why)
 		return refuse(why, 400, "workdir: contains a NUL byte");
 	if (json_string_length(v) == 0)
 		return refuse(why, 400, "workdir: must not be empty");
-	if (json_string_length(v) > FILE_PATH_MAX - 16)
+	if (json_string_length(v) > WORKDIR_MAX)
 		return refuse(why, 400, "workdir: is too long");
 	return 0;
 }
@@ -184,11 +179,11 @@ int
 exec_request_parse(
     json_t *body, const struct exec_limits *limits, struct exec_request *e, struct refusal *why)
 {
-	json_t *v[EXEC_FIELDS];
+	json_t *v[F_COUNT];
 	size_t bytes;
 
 	memset(e, 0, sizeof(*e));
-	if (json_fields(body, fields, EXEC_FIELDS, v, why) == -1 ||
+	if (json_fields(body, fields, F_COUNT, v, why) == -1 ||
 	    check_command(v[F_COMMAND], why) == -1 || env_check(v[F_ENV], &bytes, why) == -1 ||
 	    check_workdir(v[F_WORKDIR], why) == -1 ||
 	    check_timeout(v[F_TIMEOUT], limits, &e->job.timeout_us, why) == -1)

@@ -130,7 +130,8 @@ object_answer_none(void *arg, const struct answer *a)
 void
 object_unknown(struct req *r)
 {
-	const char *what = strstr(r->route->pattern, "{sandbox_id}") != NULL ? "sandbox" : "snapshot";
+	const char *what =
+	    strstr(r->route->pattern, "{sandbox_id}") != NULL ? "sandbox" : "snapshot";
 
 	req_error(r, 404, "%s %.*s not found", what, (int)(r->id_text.n < 64 ? r->id_text.n : 64),
 	    r->id_text.p);

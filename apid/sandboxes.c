@@ -6,37 +6,15 @@
 #include "apid/apid.h"
 #include "apid/data.h"
 #include "apid/env.h"
+#include "apid/fields.h"
 #include "apid/managerd.h"
 #include "apid/object.h"
 #include "apid/path.h"
 #include "apid/route.h"
 
-enum {
-	F_IMAGE,
-	F_CPUS,
-	F_MEMORY,
-	F_PIDS,
-	F_NETWORK,
-	F_READ_ONLY,
-	F_TIMEOUT,
-	F_ENV,
-	F_LABELS,
-	F_EGRESS
-};
+enum { CREATE_FIELDS(FIELD_X_NAME) F_COUNT };
 
-static const struct field create_fields[] = {
-    [F_IMAGE] = {"image", FIELD_STRING, 0},
-    [F_CPUS] = {"cpus", FIELD_NUMBER, 0},
-    [F_MEMORY] = {"memory_mb", FIELD_INTEGER, 16},
-    [F_PIDS] = {"pids_limit", FIELD_INTEGER, 8},
-    [F_NETWORK] = {"network", FIELD_BOOL, 0},
-    [F_READ_ONLY] = {"read_only_rootfs", FIELD_BOOL, 0},
-    [F_TIMEOUT] = {"timeout_seconds", FIELD_INTEGER, 1},
-    [F_ENV] = {"env", FIELD_STRINGS, 0},
-    [F_LABELS] = {"labels", FIELD_STRINGS, 0},
-    [F_EGRESS] = {"egress_allowlist", FIELD_ANY, 0},
-};
-#define CREATE_FIELDS (sizeof(create_fields) / sizeof(create_fields[0]))
+static const struct field create_fields[] = {CREATE_FIELDS(FIELD_X_ROW)};
 
 static uint8_t
 tristate(const json_t *v)
@@ -76,7 +54,7 @@ read_create(json_t *body, struct m_create *m, json_t **v, struct refusal *why)
 {
 	size_t bytes;
 
-	if (json_fields(body, create_fields, CREATE_FIELDS, v, why) == -1 ||
+	if (json_fields(body, create_fields, F_COUNT, v, why) == -1 ||
 	    check_image(v[F_IMAGE], why) == -1 || env_check(v[F_ENV], &bytes, why) == -1 ||
 	    labels_check(v[F_LABELS], why) == -1 || check_egress(v[F_EGRESS], why) == -1)
 		return -1;
@@ -123,7 +101,7 @@ void
 sandbox_create(struct req *r)
 {
 	struct m_create m = {0};
-	json_t *v[CREATE_FIELDS];
+	json_t *v[F_COUNT];
 	const char *image = NULL;
 	size_t image_len = 0;
 	int fd;
@@ -212,7 +190,7 @@ sandbox_delete(struct req *r)
 void
 sandbox_timeout(struct req *r)
 {
-	static const struct field fields[] = {{"timeout_seconds", FIELD_INTEGER, 1}};
+	static const struct field fields[] = {TIMEOUT_FIELDS(FIELD_X_ROW)};
 	struct m_timeout m = {0};
 	json_t *v;
 

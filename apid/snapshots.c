@@ -4,13 +4,12 @@
 
 #include "apid/apid.h"
 #include "apid/env.h"
+#include "apid/fields.h"
 #include "apid/managerd.h"
 #include "apid/object.h"
 #include "apid/path.h"
 #include "apid/route.h"
 #include "common/ids.h"
-
-#define NAME_CHARACTERS 128
 
 static size_t
 characters(const char *p, size_t n)
@@ -25,7 +24,7 @@ characters(const char *p, size_t n)
 void
 snapshot_make(struct req *r)
 {
-	static const struct field fields[] = {{"name", FIELD_STRING, 0}};
+	static const struct field fields[] = {SNAPSHOT_FIELDS(FIELD_X_ROW)};
 	struct m_snapshot_make m = {0};
 	const char *name = NULL;
 	size_t n = 0;
@@ -41,8 +40,9 @@ snapshot_make(struct req *r)
 			req_error(r, 400, "name: contains a NUL byte");
 			return;
 		}
-		if (characters(name, n) > NAME_CHARACTERS) {
-			req_error(r, 422, "name: longer than %d characters", NAME_CHARACTERS);
+		if (characters(name, n) > SNAPSHOT_CHARACTERS_MAX) {
+			req_error(
+			    r, 422, "name: longer than %d characters", SNAPSHOT_CHARACTERS_MAX);
 			return;
 		}
 	}
@@ -104,7 +104,7 @@ snapshot_delete(struct req *r)
 void
 snapshot_rollback(struct req *r)
 {
-	static const struct field fields[] = {{"snapshot_id", FIELD_STRING, 0}};
+	static const struct field fields[] = {ROLLBACK_FIELDS(FIELD_X_ROW)};
 	struct m_rollback m = {0};
 	json_t *v;
 
@@ -124,22 +124,17 @@ snapshot_rollback(struct req *r)
 	send_ROLLBACK(apid.managerd, r->call, &m, NULL, 0, -1);
 }
 
-enum { F_TIMEOUT, F_NETWORK, F_CPUS, F_MEMORY, FORK_FIELDS };
+enum { FORK_FIELDS(FIELD_X_NAME) F_COUNT };
 
-static const struct field fork_fields[FORK_FIELDS] = {
-    [F_TIMEOUT] = {"timeout_seconds", FIELD_INTEGER, 1},
-    [F_NETWORK] = {"network", FIELD_BOOL, 0},
-    [F_CPUS] = {"cpus", FIELD_NUMBER, 0},
-    [F_MEMORY] = {"memory_mb", FIELD_INTEGER, 16},
-};
+static const struct field fork_fields[] = {FORK_FIELDS(FIELD_X_ROW)};
 
 void
 snapshot_fork(struct req *r)
 {
 	struct m_create m = {.network = NOT_GIVEN, .read_only = NOT_GIVEN};
-	json_t *v[FORK_FIELDS];
+	json_t *v[F_COUNT];
 
-	if (object_fields(r, fork_fields, FORK_FIELDS, v) == -1)
+	if (object_fields(r, fork_fields, F_COUNT, v) == -1)
 		return;
 	if (v[F_CPUS] != NULL && (m.nano_cpus = json_scaled(v[F_CPUS], 1e9)) == -1) {
 		req_error(r, 422, "cpus: must be a number > 0");
