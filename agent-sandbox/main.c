@@ -1,4 +1,4 @@
-/* agent-sandbox, the command that people type: starts the server, makes keys, examines the host. */
+/* agent-sandbox, the command that people type: its verbs, for the client and for the server. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,89 +8,218 @@
 #include <bsd/stdlib.h>
 
 #include "agent-sandbox/doctor.h"
+#include "agent-sandbox/verb.h"
 #include "common/log.h"
 
 #define KEY_PREFIX "as_"
 #define KEY_LETTERS 43 /* of 62: 256 bits */
 
-static const char usage[] =
-    "usage: agent-sandbox serve [-f FILE] [--host HOST] [--port PORT] [--adopt | --new-instance]\n"
-    "       agent-sandbox keygen\n"
-    "       agent-sandbox doctor [-f FILE]\n"
-    "       agent-sandbox --version | --help\n"
-    "\n"
-    "  serve    run the server (agent-sandboxd); its settings: agent-sandbox serve --help\n"
-    "  keygen   print a new API key for AGENT_SANDBOX_API_KEYS\n"
-    "  doctor   say what this host gives, what would not work, and what would be weaker\n";
-
-static int
-wrong(const char *what)
-{
-	fprintf(stderr, "agent-sandbox: %s\n%s", what, usage);
-	return EXIT_CONFIG;
-}
-
-/* The server beside this command, as in a build; in ../libexec; or where it was installed. It takes
+/* A program beside this command, as in a build; in ../libexec; or where it was installed. It takes
  * over the process. */
-static int
-serve(char **argv)
+static void
+become(const char *program, char **argv)
 {
 	static const char *const places[] = {"", "/../libexec/agent-sandbox", NULL};
-	char self[PATH_MAX], path[PATH_MAX + 32];
+	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	if (n == -1)
 		fatal("/proc/self/exe");
 	self[n] = '\0';
 	*strrchr(self, '/') = '\0';
-	argv[0] = "agent-sandboxd";
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(path, sizeof(path), "%s%s/agent-sandboxd",
-		    places[i] != NULL ? self : LIBEXECDIR, places[i] != NULL ? places[i] : "");
+		snprintf(path, sizeof(path), "%s%s/%s", places[i] != NULL ? self : LIBEXECDIR,
+		    places[i] != NULL ? places[i] : "", program);
 		execv(path, argv);
 		if (errno != ENOENT)
 			fatal("%s", path);
 	}
-	fatalx("agent-sandboxd is neither beside this command nor in %s", LIBEXECDIR);
+	fatalx("%s is neither beside this command nor in %s", program, LIBEXECDIR);
 }
 
 static int
-keygen(void)
+verb_serve(int argc, char **argv)
+{
+	(void)argc;
+	argv[-1] = (char *)(uintptr_t) "agent-sandboxd";
+	become("agent-sandboxd", argv - 1);
+	return EXIT_FAILURE;
+}
+
+/* A program of its own: it needs libraries whose start would cost every other verb time. */
+static int
+verb_cp(int argc, char **argv)
+{
+	char **all = calloc((size_t)argc + 8, sizeof(*all));
+	int n = 0;
+
+	if (all == NULL)
+		fatal("cp");
+	all[n++] = (char *)(uintptr_t) "agent-sandbox-cp";
+	if (common_options.url != NULL) {
+		all[n++] = (char *)(uintptr_t) "--url";
+		all[n++] = (char *)(uintptr_t)common_options.url;
+	}
+	if (common_options.key_file != NULL) {
+		all[n++] = (char *)(uintptr_t) "--key-file";
+		all[n++] = (char *)(uintptr_t)common_options.key_file;
+	}
+	if (common_options.json)
+		all[n++] = (char *)(uintptr_t) "--json";
+	for (int i = 0; i < argc; i++)
+		all[n++] = argv[i];
+	become("agent-sandbox-cp", all);
+	return EXIT_FAILURE;
+}
+
+static const struct usage usage_serve = {"serve",
+    "[-f FILE] [--host HOST] [--port PORT] [--adopt | --new-instance]",
+    "Runs the server (agent-sandboxd); \"serve --help\" lists its settings.", NULL, 0, -1, 0, NULL};
+
+static const struct usage usage_cp = {"cp", "FROM TO",
+    "Copies files and folders: SANDBOX:PATH to a path here, or the other way.", NULL, 0, -1, 0,
+    NULL};
+
+static const struct usage usage_keygen = {"keygen", "",
+    "Prints a new API key for AGENT_SANDBOX_API_KEYS of the server.", NULL, 0, 0, 0, NULL};
+
+static int
+verb_keygen(int argc, char **argv)
 {
 	static const char letters[] =
 	    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 	char key[sizeof(KEY_PREFIX) + KEY_LETTERS] = KEY_PREFIX;
-	size_t n = strlen(key);
+	size_t at = strlen(key);
+	int n;
 
+	options_read(&usage_keygen, argc, argv, &n);
 	for (int i = 0; i < KEY_LETTERS; i++)
-		key[n++] = letters[arc4random_uniform(sizeof(letters) - 1)];
-	if (puts(key) == EOF || fflush(stdout) == EOF)
+		key[at++] = letters[arc4random_uniform(sizeof(letters) - 1)];
+	if (common_options.json)
+		printf("\"%s\"\n", key);
+	else
+		puts(key);
+	if (fflush(stdout) == EOF)
 		fatal("keygen");
 	return 0;
+}
+
+static struct {
+	const char *file;
+} doctor;
+
+static const struct option_row doctor_rows[] = {
+    {"file", 'f', OPTION_TEXT, &doctor.file, "FILE", "the settings of the server are in this file"},
+    {0},
+};
+static const struct usage usage_doctor = {"doctor", "",
+    "Says what this host gives a server, what would not work, and what would be weaker.",
+    doctor_rows, 0, 0, 0, NULL};
+
+static int
+verb_doctor(int argc, char **argv)
+{
+	int n;
+
+	options_read(&usage_doctor, argc, argv, &n);
+	return doctor_run(doctor.file);
+}
+
+/* What the command can do, in the order of its help; from usage come the help of each verb and the
+ * reading of its options. A row without a verb is a heading. */
+static const struct verb {
+	const struct usage *usage;
+	verb_run *run;
+	const char *heading;
+} verbs[] = {
+    {NULL, NULL, "Sandboxes"},
+    {&usage_create, verb_create, NULL},
+    {&usage_ls, verb_ls, NULL},
+    {&usage_show, verb_show, NULL},
+    {&usage_exec, verb_exec, NULL},
+    {&usage_timeout, verb_timeout, NULL},
+    {&usage_rm, verb_rm, NULL},
+    {NULL, NULL, "Files"},
+    {&usage_cp, verb_cp, NULL},
+    {&usage_cat, verb_cat, NULL},
+    {&usage_put, verb_put, NULL},
+    {&usage_files, verb_files, NULL},
+    {NULL, NULL, "Snapshots"},
+    {&usage_snapshot, verb_snapshot, NULL},
+    {&usage_snapshots, verb_snapshots, NULL},
+    {&usage_rollback, verb_rollback, NULL},
+    {&usage_fork, verb_fork, NULL},
+    {NULL, NULL, "Server"},
+    {&usage_serve, verb_serve, NULL},
+    {&usage_keygen, verb_keygen, NULL},
+    {&usage_openapi, verb_openapi, NULL},
+    {&usage_doctor, verb_doctor, NULL},
+};
+#define VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+static void
+print_help(void)
+{
+	printf("usage: agent-sandbox VERB [OPTIONS] [ARGUMENTS]\n"
+	       "       agent-sandbox VERB --help\n"
+	       "       agent-sandbox --version\n");
+	for (size_t i = 0; i < VERBS; i++) {
+		const struct usage *u = verbs[i].usage;
+
+		if (u == NULL)
+			printf("\n%s:\n", verbs[i].heading);
+		else
+			printf("  %-10s %s\n", u->name, u->what);
+	}
+	printf(
+	    "\nSANDBOX and SNAPSHOT are ids, or the beginning of one that no other has.\n"
+	    "\n"
+	    "AGENT_SANDBOX_URL is where the server is (else http://127.0.0.1:8080); the key is in\n"
+	    "AGENT_SANDBOX_API_KEY, in the file AGENT_SANDBOX_API_KEY_FILE, or in\n"
+	    "~/.config/agent-sandbox/key. --url, --key-file and --json go with every verb that "
+	    "asks it.\n"
+	    "\n"
+	    "Exit status: 0 done; 1 refused or failed; 2 wrong use; 3 not found; 4 the key is "
+	    "refused;\n"
+	    "5 the server cannot be reached, or it is not this server that answers.\n");
+}
+
+static const struct verb *
+find_verb(const char *name)
+{
+	for (size_t i = 0; i < VERBS; i++)
+		if (verbs[i].usage != NULL && strcmp(verbs[i].usage->name, name) == 0)
+			return &verbs[i];
+	return NULL;
 }
 
 int
 main(int argc, char **argv)
 {
-	const char *verb = argc > 1 ? argv[1] : "";
+	const struct verb *verb;
+	int skip;
 
 	log_init("agent-sandbox", LOG_LEVEL_INFO);
-	if (strcmp(verb, "serve") == 0)
-		return serve(argv + 1);
-	if (strcmp(verb, "keygen") == 0)
-		return argc == 2 ? keygen() : wrong("keygen takes no arguments");
-	if (strcmp(verb, "doctor") == 0) {
-		if (argc == 2 || (argc == 4 && strcmp(argv[2], "-f") == 0))
-			return doctor_run(argc == 4 ? argv[3] : NULL);
-		return wrong("doctor takes only -f FILE");
-	}
-	if (strcmp(verb, "--version") == 0 && argc == 2) {
+	skip = options_read_common(argc - 1, argv + 1);
+	argc -= skip;
+	argv += skip;
+	if (argc < 2)
+		options_wrong(NULL, "a verb is missing");
+	if (strcmp(argv[1], "--version") == 0 && argc == 2) {
 		puts("agent-sandbox " VERSION);
-		return 0;
+		return fflush(stdout) == EOF;
 	}
-	if ((strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) && argc == 2) {
-		fputs(usage, stdout);
-		return 0;
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+	    (strcmp(argv[1], "help") == 0 && argc == 2)) {
+		print_help();
+		return fflush(stdout) == EOF;
 	}
-	return wrong(argc > 1 ? "there is no such verb" : "a verb is missing");
+	if (strcmp(argv[1], "help") == 0) {
+		argv[1] = argv[2];
+		argv[2] = (char *)(uintptr_t) "--help";
+		argc = 3;
+	}
+	if ((verb = find_verb(argv[1])) == NULL)
+		options_wrong(NULL, "there is no verb %s", argv[1]);
+	return verb->run(argc - 2, argv + 2);
 }

@@ -52,7 +52,8 @@ struct api_call;
  * API_LATER (then curl_easy_pause() goes on). */
 #define API_LATER (-2)
 typedef ssize_t api_read(void *arg, char *buf, size_t size);
-/* Bytes of an answer: 0, or -1 to stop the call. */
+/* Bytes of an answer: 0, -1 to stop the call, or API_LATER: they come again after
+ * curl_easy_pause(). */
 typedef int api_write(void *arg, const char *data, size_t n);
 /* One object of an application/x-ndjson answer, borrowed: 0, or -1 to stop the call. */
 typedef int api_event(void *arg, const json_t *event);

@@ -163,8 +163,10 @@ take(struct api_call *c, const char *data, size_t n)
 	if (c->event != NULL)
 		return lines_verdict(c, lines_feed(&c->lines, data, n, on_line, c));
 	if (c->write != NULL) {
-		if (c->write(c->write_arg, data, n) == 0)
-			return 0;
+		int e = c->write(c->write_arg, data, n);
+
+		if (e == 0 || e == API_LATER)
+			return e;
 		return judge_say(&c->failed, API_STOPPED, "stopped");
 	}
 	if (n > ANSWER_MAX - c->kept_n)
@@ -183,7 +185,14 @@ on_data(char *data, size_t one, size_t n, void *arg)
 	/* An answer of something else ends here; one that says no is heard out. */
 	if (!c->wanted && c->failed.kind != API_OK)
 		return 0;
-	return take(c, data, n) == 0 ? n : 0;
+	switch (take(c, data, n)) {
+	case 0:
+		return n;
+	case API_LATER:
+		return CURL_WRITEFUNC_PAUSE;
+	default:
+		return 0;
+	}
 }
 
 static size_t
