@@ -1,6 +1,4 @@
 /* Base64 (base64.h). */
-#include <string.h>
-
 #include "apid/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -8,16 +6,15 @@ static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 static int
 value_of(char ch, int url)
 {
-	const char *p;
-
-	if (url && (ch == '+' || ch == '/'))
-		return -1;
-	if (url && ch == '-')
+	if (ch >= 'A' && ch <= 'Z')
+		return ch - 'A';
+	if (ch >= 'a' && ch <= 'z')
+		return ch - 'a' + 26;
+	if (ch >= '0' && ch <= '9')
+		return ch - '0' + 52;
+	if (ch == (url ? '-' : '+'))
 		return 62;
-	if (url && ch == '_')
-		return 63;
-	p = ch != '\0' ? strchr(alphabet, ch) : NULL;
-	return p != NULL ? (int)(p - alphabet) : -1;
+	return ch == (url ? '_' : '/') ? 63 : -1;
 }
 
 int
