@@ -146,6 +146,12 @@ function retryAfter(response: Response): number | undefined {
   return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : undefined;
 }
 
+/** Looks at the pieces of a body, and knows in the end whether that was all of it. */
+export interface Whole {
+  see(piece: Uint8Array): void;
+  readonly yes: boolean;
+}
+
 /** The answer to a request that was taken. Its body must be read to the end, or given up. */
 export class Answer {
   readonly #watch: Watch;
@@ -221,12 +227,13 @@ export class Answer {
     try {
       return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
     } catch (cause) {
+      if (this.total === null && /end of JSON|Unterminated/.test(String(cause))) throw this.cut(cause);
       throw this.strange("is not JSON", cause);
     }
   }
 
-  /** The body as a stream that fails when it is not whole. */
-  stream(progress?: Progress): ReadableStream<Uint8Array> {
+  /** The body as a stream that fails when it is not whole; `whole` says so of one whose length is not known. */
+  stream(progress?: Progress, whole?: Whole): ReadableStream<Uint8Array> {
     let done = 0;
     return new ReadableStream<Uint8Array>(
       {
@@ -234,9 +241,11 @@ export class Answer {
         pull: async (controller) => {
           const piece = await this.read();
           if (piece === undefined) {
+            if (this.total === null && whole?.yes === false) throw this.cut();
             controller.close();
             return;
           }
+          whole?.see(piece);
           controller.enqueue(piece);
           done += piece.length;
           try {
@@ -250,6 +259,11 @@ export class Answer {
       },
       { highWaterMark: 0 },
     );
+  }
+
+  /** For an answer that ended too early without the runtime's noticing: Node's fetch does not when `Connection: close` was said. */
+  cut(cause?: unknown): SandboxConnectionLostError {
+    return new SandboxConnectionLostError(`the connection to ${this.#where} broke in the middle of an answer`, { cause });
   }
 
   strange(what: string, cause?: unknown): SandboxAnswerError {

@@ -92,7 +92,9 @@ export function fields(members: Record<string, unknown>): Record<string, unknown
   const body: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(members)) {
     if (value === undefined || value === null) continue;
-    if (typeof value === "number" && !Number.isFinite(value)) throw new TypeError(`${name} is ${value}: it must be a finite number`);
+    if (typeof value === "number" && !Number.isFinite(value)) {
+      throw new TypeError(`${name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())} is ${value}: it must be a finite number`);
+    }
     body[name] = value;
   }
   return body;

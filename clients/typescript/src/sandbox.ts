@@ -2,7 +2,7 @@
 
 import { bodyOf, type Content } from "./body.js";
 import { SandboxConnectionLostError, SandboxDecodeError, SandboxInterruptedError, SandboxNotFoundError, oneLine } from "./errors.js";
-import type { Answer, Request } from "./http.js";
+import type { Answer, Request, Whole } from "./http.js";
 import { Lines } from "./lines.js";
 import { segment, snapshotId, type Link } from "./link.js";
 import {
@@ -52,44 +52,56 @@ function range(options: ReadOptions): string | undefined {
   return `bytes=${first}-${first + length - 1}`;
 }
 
+/** A tar ends with 1024 zeros. */
+class TarEnd implements Whole {
+  #zeros = 0;
+
+  see(piece: Uint8Array): void {
+    let at = piece.length;
+    while (at > 0 && piece[at - 1] === 0 && piece.length - at < 1024) at--;
+    this.#zeros = at === 0 ? this.#zeros + piece.length : piece.length - at;
+  }
+
+  get yes(): boolean {
+    return this.#zeros >= 1024;
+  }
+}
+
 /**
  * A sandbox of a server. `await using` destroys it at the end of the block; otherwise it ends by its time, or by `destroy`.
  * The properties are what the server said last: see `refresh`. The calls throw as those of `SandboxClient` do.
  */
 export class Sandbox implements AsyncDisposable {
   readonly #link: Link;
-  #data: SandboxData;
+  /** All that the server said about it. */
+  data: SandboxData;
 
   /** Made by `SandboxClient`. */
   constructor(link: Link, data: SandboxData) {
     this.#link = link;
-    this.#data = data;
+    this.data = data;
   }
 
-  /** All that the server said about it. */
-  get data(): SandboxData {
-    return this.#data;
-  }
   get id(): string {
-    return this.#data.id;
+    return this.data.id;
   }
   get status(): "running" | "stopped" {
-    return this.#data.status;
+    return this.data.status;
   }
   get image(): string {
-    return this.#data.image;
+    return this.data.image;
   }
   /** When it ends, in RFC 3339. */
   get expiresAt(): string {
-    return this.#data.expiresAt;
+    return this.data.expiresAt;
   }
   /** The snapshot that it was forked from or last rolled back to. */
   get sourceSnapshotId(): string | null {
-    return this.#data.sourceSnapshotId;
+    return this.data.sourceSnapshotId;
   }
 
   toJSON(): SandboxData {
-    return this.#data;
+    return this.data;
   }
 
   async [asyncDispose](): Promise<void> {
@@ -193,7 +205,7 @@ export class Sandbox implements AsyncDisposable {
   /** A file or folder as a tar (pax), streamed. Read it to its end, or cancel it. */
   async readArchive(path = "/workspace", options: TransferOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const answer = await this.#link.http.ask(this.#fileRequest("/files/archive", path, options));
-    return answer.stream(options.progress);
+    return answer.stream(options.progress, new TarEnd());
   }
 
   /**
@@ -247,7 +259,7 @@ export class Sandbox implements AsyncDisposable {
   }
 
   async #update(request: Request): Promise<this> {
-    this.#data = await this.#link.get(request, toSandbox);
+    this.data = await this.#link.get(request, toSandbox);
     return this;
   }
 
