@@ -39,10 +39,16 @@ call_done(struct work *w, json_t *structured, json_t *text)
 }
 
 void
+call_failed(struct work *w, json_t *why)
+{
+	work_result(w, must(json_pack("{s:[{s:s, s:o}], s:b}", "content", "type", "text", "text",
+			   must(why), "isError", 1)));
+}
+
+void
 call_fail(struct work *w, const char *why)
 {
-	work_result(w, must(json_pack("{s:[{s:s, s:s}], s:b}", "content", "type", "text", "text",
-			   why, "isError", 1)));
+	call_failed(w, json_string(why));
 }
 
 static const char *

@@ -170,5 +170,6 @@ cut_text(const struct cut *c, size_t budget, size_t *n, uint64_t *omitted)
 			break;
 	}
 	free(all);
+	out[*n] = '\0';
 	return out;
 }

@@ -23,7 +23,8 @@ void cut_add(struct cut *, const char *, size_t n);
 /*
  * All of it, or, over budget bytes (at most max), beginning and end with a note between them that
  * says how much is missing. Always UTF-8: bytes that are none become U+FFFD; characters are never
- * split, lines rarely. To be freed; *n is its length, *omitted the bytes left out (may be NULL).
+ * split, lines rarely. To be freed; *n is its length (a NUL follows, and may be in it), *omitted
+ * the bytes left out (may be NULL).
  */
 char *cut_text(const struct cut *, size_t budget, size_t *n, uint64_t *omitted);
 

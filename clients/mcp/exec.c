@@ -61,15 +61,18 @@ text_of(const struct work *w, const struct cut *c, const struct cut *other, int 
 	return text;
 }
 
+/* NULL: the server did not say how it ended. */
 static json_t *
 result(const struct work *w)
 {
-	int truncated = 0;
-	json_t *out = text_of(w, &w->out, &w->err, &truncated);
-	json_t *err = text_of(w, &w->err, &w->out, &truncated);
 	json_t *code = json_object_get(w->last, "exit_code");
-	json_t *ms = json_object_get(w->last, "duration_ms");
+	json_t *ms = json_object_get(w->last, "duration_ms"), *out, *err;
+	int truncated = 0;
 
+	if (!json_is_integer(code) || !json_is_integer(ms))
+		return NULL;
+	out = text_of(w, &w->out, &w->err, &truncated);
+	err = text_of(w, &w->err, &w->out, &truncated);
 	return json_pack("{s:o, s:o, s:O, s:b, s:b, s:O}", "stdout", out, "stderr", err,
 	    "exit_code", code, "timed_out", json_is_true(json_object_get(w->last, "timed_out")),
 	    "truncated", truncated, "duration_ms", ms);
@@ -79,18 +82,20 @@ result(const struct work *w)
 static void
 fail(struct work *w, const char *why)
 {
-	size_t n;
+	const struct cut *more = w->out.total > 0 ? &w->out : &w->err;
+	size_t n, first;
 	char *out, *text;
 
-	if (w->out.total + w->err.total == 0) {
+	if (more->total == 0) {
 		call_fail(w, why);
 		return;
 	}
-	out = cut_text(w->out.total > 0 ? &w->out : &w->err, w->mcp->max_output / 2, &n, NULL);
+	out = cut_text(more, w->mcp->max_output / 2, &n, NULL);
 	if ((text = malloc(strlen(why) + n + 64)) == NULL)
 		fatal("malloc");
-	stpcpy(stpcpy(stpcpy(text, why), "\nOutput until then:\n"), out);
-	call_fail(w, text);
+	first = (size_t)(stpcpy(stpcpy(text, why), "\nOutput until then:\n") - text);
+	memcpy(text + first, out, n);
+	call_failed(w, json_stringn(text, first + n));
 	free(text);
 	free(out);
 }
