@@ -13,6 +13,7 @@
 #define LISTEN_FD 3 /* in the parent, so that a restart finds it */
 #define RESTARTS_MAX 10
 #define RESTART_WINDOW_MS (300 * 1000)
+#define LOAD_MS (600 * 1000) /* managerd reads its records first, and starting anew begins anew */
 #define READY_MS (30 * 1000)
 
 enum program_index { PROG_APID, PROG_MANAGERD, PROG_DOCKERD_PROXY, PROG_SESSIOND, PROGRAM_KINDS };

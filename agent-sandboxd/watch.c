@@ -196,10 +196,12 @@ check_ready(struct parent *p)
 	if (p->listening)
 		return;
 	for (int i = 0; i < LONG_LIVED; i++) {
+		int ms = i == PROG_MANAGERD ? LOAD_MS : READY_MS;
+
 		n += p->prog[i].ready;
-		if (!p->prog[i].ready && now_ms() - p->prog[i].started_ms > READY_MS) {
+		if (!p->prog[i].ready && now_ms() - p->prog[i].started_ms > ms) {
 			log_warnx("%s[%d] is not ready after %d s", program_names[i],
-			    p->prog[i].pid, READY_MS / 1000);
+			    p->prog[i].pid, ms / 1000);
 			p->outcome = DIED;
 		}
 	}

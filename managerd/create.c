@@ -303,7 +303,11 @@ fork_request(struct request *rq, struct msg *m)
 		return;
 	}
 	policy_load(&policy, &mgr.child.config);
-	spec_copy(&spec, &snap->spec);
+	if (snap_spec(snap, &spec) == -1) {
+		log_warn("a snapshot's record");
+		request_reply(rq, 502, "the snapshot cannot be read");
+		return;
+	}
 	free(spec.image);
 	spec.image = NULL;
 	if ((status = policy_resolve(

@@ -1,4 +1,5 @@
 /* Keeps the table of snapshots. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "common/ids.h"
@@ -13,6 +14,7 @@ LIST_HEAD(bucket, snap);
 
 struct snap_list snaps = TAILQ_HEAD_INITIALIZER(snaps);
 static struct bucket table[BUCKETS];
+static size_t count;
 
 struct snap *
 snap_new(uint64_t id)
@@ -24,6 +26,7 @@ snap_new(uint64_t id)
 	while (id == 0 || snap_find(id) != NULL)
 		id = id_new();
 	snap->id = id;
+	count++;
 	return snap;
 }
 
@@ -37,6 +40,13 @@ snap_free(struct snap *snap)
 	spec_clear(&snap->spec);
 	free(snap->name);
 	free(snap);
+	count--;
+}
+
+size_t
+snap_count(void)
+{
+	return count;
 }
 
 void
@@ -53,6 +63,9 @@ snap_list(struct snap *snap)
 	else
 		TAILQ_INSERT_AFTER(&snaps, at, snap, order);
 	LIST_INSERT_HEAD(&table[snap->id % BUCKETS], snap, bucket);
+	/* They may be a hundred times the rest, and only a fork needs them. */
+	strings_clear(&snap->spec.env);
+	strings_clear(&snap->spec.labels);
 }
 
 struct snap *
@@ -64,6 +77,29 @@ snap_find(uint64_t id)
 		if (snap->id == id)
 			return snap;
 	return NULL;
+}
+
+int
+snap_spec(const struct snap *snap, struct spec *spec)
+{
+	struct snap got = {.id = snap->id};
+	char name[STORE_NAME_MAX], *text;
+	size_t len;
+	int rc;
+
+	text = store_read(
+	    STORE_SNAPSHOTS, store_name(name, "snap_", snap->id, ".json"), RECORD_JSON_MAX, &len);
+	if (text == NULL)
+		return -1;
+	rc = record_snap_decode(text, len, &got);
+	free(text);
+	free(got.name);
+	if (rc == -1) {
+		spec_clear(&got.spec);
+		errno = EBADMSG;
+	} else
+		*spec = got.spec;
+	return rc;
 }
 
 int

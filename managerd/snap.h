@@ -15,8 +15,8 @@ struct snap {
 	int64_t size_bytes;
 	int64_t stored_bytes;
 	uint8_t sha256[32];
-	char *name; /* NULL: none */
-	struct spec spec;
+	char *name;       /* NULL: none */
+	struct spec spec; /* when listed without environment and labels: snap_spec() */
 
 	TAILQ_ENTRY(snap) order;
 	LIST_ENTRY(snap) bucket;
@@ -30,6 +30,10 @@ struct snap *snap_new(uint64_t id);
 void snap_free(struct snap *); /* also out of the lists */
 void snap_list(struct snap *);
 struct snap *snap_find(uint64_t id);
+/* All of them, with those that are being made. */
+size_t snap_count(void);
+/* What a sandbox made from it is to be, as its record says; -1: that cannot be read. */
+int snap_spec(const struct snap *, struct spec *);
 /* Writes its record; -1 with errno. */
 int snap_save(const struct snap *);
 

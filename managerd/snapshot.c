@@ -23,6 +23,13 @@ snapshot_send(struct box *box, struct job *job)
 		box->nwaiting++;
 		return -1;
 	}
+	if (snap_count() >= (size_t)CFG(MAX_SNAPSHOTS)) {
+		request_retry(&job->rq, 429, 5,
+		    "the limit of %lld snapshots is reached; delete one or try again later",
+		    (long long)CFG(MAX_SNAPSHOTS));
+		job_free(job);
+		return -1;
+	}
 	job->snap = snap_new(0);
 	if ((fd = snapfile_begin(job->snap->id)) == -1) {
 		log_warn("a snapshot's file");

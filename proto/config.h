@@ -78,6 +78,7 @@
 	    "largest file to upload or download")                                                 \
 	X(MAX_SNAPSHOT_BYTES, INT, "1073741824", 1024, 1099511627776,                             \
 	    TO_APID | TO_MANAGERD | TO_SESSIOND, "largest snapshot or archive, in bytes of tar")  \
+	X(MAX_SNAPSHOTS, INT, "10000", 1, 1000000, TO_MANAGERD, "snapshots that may exist")       \
 	X(REAP_INTERVAL_SECONDS, DEC, "10.0", 10000000, 3600000000000, TO_MANAGERD,               \
 	    "how often expired sandboxes are looked for")                                         \
 	X(ALLOW_WEAKER, BOOL, "false", 0, 1, TO_ALL,                                              \

@@ -2,9 +2,11 @@
 # ruff: noqa: F811 - fixtures are imported, and named again as arguments
 
 import os
+import re
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import layout
 import pytest
@@ -480,3 +482,50 @@ def test_expiry_during_a_rollback_waits_for_its_end(start, engine):
     s.release("D_CREATE")
     assert s.result(id).name == "SANDBOX"
     assert wait_until(lambda: s.get(b).name == "REPLY") and wait_until(engine.empty)
+
+
+def test_snapshots_are_bounded_also_when_they_are_made_at_once(start, data):
+    s = start(config={"MAX_SNAPSHOTS": 3})
+    boxes = [s.box() for _ in range(3)]
+    first = s.snap(boxes[0])
+    s.hold.add("S_SNAPSHOT")
+    ids = [s.send("SNAPSHOT_MAKE", {"sandbox": b}) for b in boxes]
+    m = s.result(ids[2])
+    assert m.fields["retry_after"] > 0 and "limit of 3 snapshots" in refused(m, 429)
+    s.release("S_SNAPSHOT")
+    assert [s.result(i).name for i in ids[:2]] == ["SNAPSHOT"] * 2
+    assert "limit of 3 snapshots" in refused(s.snapshot(boxes[1]), 429)
+    assert s.call("SNAPSHOT_DELETE", {"id": first}).fields["status"] == 204
+    s.job_status = 507
+    refused(s.snapshot(boxes[1]), 507)  # one that fails gives its place back
+    s.job_status = 200
+    assert s.snapshot(boxes[2]).name == "SNAPSHOT"
+    s.kill()
+    s = start(config={"MAX_SNAPSHOTS": 2})  # what there is stays
+    assert len(s.list("SNAPSHOTS")) == 3
+    assert s.fork(s.list("SNAPSHOTS")[0].fields["id"]).name == "SANDBOX"
+    refused(s.snapshot(boxes[0]), 429)
+
+
+def test_snapshots_keep_environment_and_labels_on_the_disk(start, data):
+    """A client may make many of them, and all are there for as long as the server runs."""
+    s = start()
+    env, labels = [f"E{i}=" + "x" * 990 for i in range(60)], [("team", "red")]
+    b = s.box(env=env, labels=labels)
+
+    def rss():
+        return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{s.p.pid}/status").read_text())[1])
+
+    before = rss()
+    snaps = [s.snap(b) for _ in range(300)]
+    assert "san-" in str(layout.BUILD) or rss() - before < 8000
+    for _ in range(2):
+        m = s.fork(snaps[7])
+        assert m.name == "SANDBOX" and b"\0team\0red\0" in m.tail
+        session = s.session_of(m.fields["id"])[0]
+        assert session.env.decode().split("\0")[:-1] == env
+        s.kill()
+        s = start()
+    record = next(data.glob(f"snapshots/snap_{snaps[9]:016x}.json"))
+    record.write_text("{")
+    assert "cannot be read" in refused(s.fork(snaps[9]), 502)
