@@ -61,6 +61,8 @@ class Target:
             raise _config_error("the server's URL is not a URL") from None
         if url.scheme not in ("http", "https") or not url.host:
             raise _config_error("the server's URL must begin with http:// or https:// and a host name")
+        if url.port is not None and not 0 < url.port < 65536:
+            raise _config_error("the server's URL has a port that cannot be")
         if url.query or url.fragment:
             raise _config_error("the server's URL must have no query and no fragment")
         self.key = api_key or url.password or _default_key()
