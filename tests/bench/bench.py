@@ -18,11 +18,13 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
+import client_rows  # noqa: E402
+import rows  # noqa: E402
 from client import Http  # noqa: E402
 from harness import BUILD, KEY, Api, Engine, Server  # noqa: E402
-from rows import ROWS  # noqa: E402
 from watch import private  # noqa: E402
 
+ROWS = rows.ROWS | client_rows.ROWS
 HEAD = ("operation", "limit", "ours", "goal", "met")
 
 
@@ -32,7 +34,7 @@ class Bench:
     def __init__(self, options, work):
         self.quick, self.cycles = options.quick, options.cycles or (20 if options.quick else 100)
         self.key, self.rows, self.kept = KEY, [], []
-        self.spawn = work / "spawn"
+        self.work, self.spawn = work, work / "spawn"
         subprocess.run([os.environ.get("CC", "gcc"), "-O2", "-o", self.spawn, HERE / "spawn.c"], check=True)
         if options.engine:
             self.engine = Engine.at(options.engine)
@@ -41,7 +43,7 @@ class Bench:
             atexit.register(self.engine.stop)
             self.engine.start()
             self.engine.load_images()
-        self.server = Server(self.engine, MAX_SANDBOXES=150, MAX_FILE_BYTES=2 << 30, REAP_INTERVAL_SECONDS=5)
+        self.server = Server(self.engine, MAX_SANDBOXES=150, MAX_FILE_BYTES=2 << 30, MAX_SNAPSHOT_BYTES=2 << 30, REAP_INTERVAL_SECONDS=5)
         atexit.register(self.server.remove)
         self.server.start()
         self.url = self.server.url
