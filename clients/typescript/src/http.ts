@@ -38,7 +38,10 @@ class Watch {
   readonly #caller: AbortSignal | undefined;
   readonly #seconds: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #waiting = false;
   #late = false;
+  /** Whether the request has a body that is sent piece by piece. */
+  streams = false;
   /** The error of the caller's own source of content. */
   source: { error: unknown } | undefined;
 
@@ -47,28 +50,37 @@ class Watch {
     this.#caller = caller;
     caller?.throwIfAborted();
     caller?.addEventListener("abort", this.#stop);
-    this.touch();
+    this.wait();
   }
 
   get signal(): AbortSignal {
     return this.#control.signal;
   }
 
-  /** A sign of life: the time begins anew. */
+  /** Something is awaited from now on. */
+  wait(): void {
+    this.#waiting = true;
+    this.touch();
+  }
+
+  /** A sign of life: the time begins anew, if something is awaited. */
   touch(): void {
     clearTimeout(this.#timer);
     const ms = this.#seconds * 1000;
-    if (ms <= TIMER_MOST) this.#timer = setTimeout(this.#giveUp, ms);
+    if (this.#waiting && ms <= TIMER_MOST) this.#timer = setTimeout(this.#giveUp, ms);
   }
 
   /** Nothing is awaited just now. */
   rest(): void {
+    this.#waiting = false;
     clearTimeout(this.#timer);
   }
 
-  end(): void {
+  /** It is over. A body that nobody takes any longer is not sent to its end. */
+  end(unfinished = this.streams): void {
     this.rest();
     this.#caller?.removeEventListener("abort", this.#stop);
+    if (unfinished) this.#control.abort();
   }
 
   readonly #stop = (): void => {
@@ -175,7 +187,7 @@ export class Answer {
   /** The next piece, or undefined at the end. A body that ends too early is an error. */
   async read(): Promise<Uint8Array | undefined> {
     try {
-      this.#watch.touch();
+      this.#watch.wait();
       const piece = await this.#reader?.read();
       this.#watch.rest();
       if (piece !== undefined && !piece.done) {
@@ -193,7 +205,7 @@ export class Answer {
 
   /** Nothing more is wanted: the connection is closed. */
   giveUp(): void {
-    this.#watch.end();
+    this.#watch.end(true);
     this.#reader?.cancel().catch(() => undefined);
   }
 
@@ -374,7 +386,9 @@ export class Http {
         init.body = json;
       } else if (request.body !== undefined) {
         headers["content-type"] = "application/octet-stream";
-        Object.assign(init, await request.body.open({ sent: () => watch.touch(), failed: (error) => (watch.source = { error }) }));
+        const opened = await request.body.open({ sent: () => watch.touch(), failed: (error) => (watch.source ??= { error }) });
+        watch.streams = opened.duplex !== undefined;
+        Object.assign(init, opened);
       }
       const response = await this.#fetch(this.#address(request), init);
       return await this.#judge(new Answer(response, watch, this.url));

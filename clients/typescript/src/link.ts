@@ -1,15 +1,16 @@
 /** What the client and its sandboxes share: the way to the server, and the calls that both have. */
 
-import { SandboxAnswerError } from "./errors.js";
+import { SandboxAnswerError, SandboxNotFoundError } from "./errors.js";
 import type { Http, Request } from "./http.js";
 import { fields, type ForkOptions } from "./options.js";
 import { randomId } from "./runtime.js";
 import { Misshapen, toSandbox, type SandboxData, type SnapshotInfo } from "./types.js";
 
-/** A segment of a path. */
+/** An id as a segment of a path. What cannot be one, and might lead elsewhere, is answered here as the server would. */
 export function segment(id: string): string {
-  if (typeof id !== "string" || /^\.{0,2}$/.test(id)) throw new TypeError(`not an id: ${JSON.stringify(id)}`);
-  return encodeURIComponent(id);
+  if (typeof id !== "string") throw new TypeError("an id must be a string");
+  if (!/^\w{1,100}$/.test(id)) throw new SandboxNotFoundError(404, "not_found", `${JSON.stringify(id)} not found: it is not an id`);
+  return id;
 }
 
 export function snapshotId(snapshot: SnapshotInfo | string): string {
