@@ -48,6 +48,7 @@ struct box {
 	int64_t retry_us;        /* CLOCK_BOOTTIME: not attached again in the background before */
 	int disk_low;            /* below the floor */
 	int64_t disk_free;
+	int64_t disk_log_us;     /* CLOCK_BOOTTIME: no line about it before */
 	uint64_t snapped;        /* job that S_SNAPPED has ended; its S_JOB_END may follow */
 	struct job_list waiting; /* for the session */
 	size_t nwaiting;

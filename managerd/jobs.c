@@ -18,6 +18,7 @@
 #define WAITING_MAX 64
 #define RUNNING_MAX 256
 #define SHRINK_BYTES (1024 * 1024)
+#define DISK_LOG_US 60000000 /* between two lines about the disk of one sandbox */
 
 static uint64_t last_id = 1ULL << 32; /* apart from the ids of sessions */
 
@@ -355,13 +356,13 @@ job_snapped(struct box *box, uint64_t id, const struct m_s_snapped *m)
 
 /*
  * Below the floor commands are ended: once, and again for as long as the space shrinks, so that
- * what frees space can still be run.
+ * what frees space can still be run. What a session says costs the others nothing, however often.
  */
 void
 job_disk(struct box *box, int64_t free_bytes)
 {
 	struct m_s_none none = {0};
-	int64_t before = box->disk_free;
+	int64_t before = box->disk_free, now = time_boot_us();
 	char id[ID_TEXT_MAX];
 
 	box->disk_free = free_bytes;
@@ -371,11 +372,13 @@ job_disk(struct box *box, int64_t free_bytes)
 	}
 	if (box->disk_low && free_bytes > before - SHRINK_BYTES)
 		return;
-	if (!box->disk_low)
+	if (!box->disk_low && now >= box->disk_log_us) {
 		log_warnx(
 		    "the disk of sandbox %s has less than %lld MiB free: its commands are ended",
 		    id_text(id, "sb_", box->id), (long long)CFG(DISK_FLOOR_MB));
+		box->disk_log_us = now + DISK_LOG_US;
+	}
 	box->disk_low = 1;
-	if (session_ready(box))
+	if (session_ready(box) && chan_queued(box->session->chan) == 0)
 		send_S_KILL_ALL(box->session->chan, box->session->id, &none, NULL, 0, -1);
 }

@@ -529,3 +529,15 @@ def test_snapshots_keep_environment_and_labels_on_the_disk(start, data):
     record = next(data.glob(f"snapshots/snap_{snaps[9]:016x}.json"))
     record.write_text("{")
     assert "cannot be read" in refused(s.fork(snaps[9]), 502)
+
+
+def test_sessiond_that_talks_of_its_disk_and_does_not_read_ends_nobody(start):
+    s = start()
+    a, b = s.box(), s.box()
+    x = s.session_of(a)[0]
+    with s.lock:  # what it is told is not read
+        for i in range(140000):
+            x.chan.send("S_DISK", 0, {"free_bytes": (50 if i % 2 else 500) << 20})
+        assert s.get(b).fields["status"] == layout.SANDBOX_RUNNING
+    assert s.exec(b).fields["status"] == 200
+    assert s.p.log().count("less than") == 1
