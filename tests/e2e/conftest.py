@@ -93,7 +93,7 @@ def box(server, _shared):
     """A sandbox that many tests use one after the other; its workspace is emptied before each."""
     b = _shared.get("box")
     if b is not None:
-        ok = b.post_exec("kill -9 -1; chmod -R u+rwX . 2>/dev/null; find . /tmp -mindepth 1 -delete", "?detail=true")
+        ok = b.post_exec("chmod -R u+rwX . 2>/dev/null; find . /tmp -mindepth 1 -delete", "?kill_others=true")
         if ok.status_code != 200 or b.names() != []:
             b.delete()
             b = None
