@@ -1,9 +1,11 @@
 /* What the verbs share in talking to the server (client.h). */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent-sandbox/client.h"
 #include "agent-sandbox/options.h"
@@ -13,6 +15,15 @@
 #include "common/log.h"
 
 static int fail_with;
+
+void
+client_standard_streams(void)
+{
+	/* Writing to what cannot be written is an error, as to one that is closed. */
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", O_RDONLY) != fd)
+			_exit(EXIT_REFUSED);
+}
 
 void
 client_fail_with(int status)
@@ -110,6 +121,36 @@ client_ask(const char *method, char *path, json_t *body)
 	return client_ask_with(method, path, body, NULL, NULL);
 }
 
+static void
+strange(void)
+{
+	client_failx(EXIT_UNREACHABLE,
+	    "%s gave an answer that is not this API's: check AGENT_SANDBOX_URL, and proxies in "
+	    "between",
+	    client_server()->url);
+}
+
+void
+client_check(const json_t *answer, const char *member)
+{
+	if (!json_is_string(json_object_get(answer, member)))
+		strange();
+}
+
+const json_t *
+client_check_list(const json_t *answer, const char *list, const char *member)
+{
+	const json_t *array = json_object_get(answer, list), *one;
+	size_t i;
+
+	if (!json_is_array(array))
+		strange();
+	json_array_foreach (array, i, one) {
+		client_check(one, member);
+	}
+	return array;
+}
+
 static char *
 copy(const char *text)
 {
@@ -181,7 +222,7 @@ resolve(const char *text, const char *prefix, const char *kind, char *path, cons
 		client_failx(EXIT_NOT_FOUND, "%.100s is no %s id: \"agent-sandbox %s\" lists them",
 		    *text != '\0' ? text : "\"\"", kind, verb);
 	answer = client_ask("GET", path, NULL);
-	found = pick(json_object_get(answer, member), text, prefix, kind, verb);
+	found = pick(client_check_list(answer, member, "id"), text, prefix, kind, verb);
 	json_decref(answer);
 	return found;
 }
@@ -205,12 +246,20 @@ client_is_snapshot(const char *text)
 }
 
 int
-client_split(const char *text, char **sandbox, const char **path)
+client_is_place(const char *text)
 {
 	const char *colon = strchr(text, ':');
 
 	/* As of scp: what has a slash before the colon is a file here. */
-	if (colon == NULL || colon == text || memchr(text, '/', (size_t)(colon - text)) != NULL)
+	return colon != NULL && colon != text && memchr(text, '/', (size_t)(colon - text)) == NULL;
+}
+
+int
+client_split(const char *text, char **sandbox, const char **path)
+{
+	const char *colon = strchr(text, ':');
+
+	if (!client_is_place(text))
 		return -1;
 	if ((*sandbox = strndup(text, (size_t)(colon - text))) == NULL)
 		fatal("strndup");

@@ -14,6 +14,8 @@ enum exit_code {
 	EXIT_UNREACHABLE = 5,
 };
 
+/* First of all: a standard stream that is closed must not become one of our own files. */
+void client_standard_streams(void);
 /* Reads address and key, and gives up what a client does not need. On failure says why and exits.
  */
 const struct api_server *client_server(void);
@@ -30,6 +32,10 @@ json_t *client_ask(const char *method, char *path, json_t *body);
 /* The same with a header. */
 json_t *
 client_ask_with(const char *method, char *path, json_t *body, const char *name, const char *value);
+/* What the answer must have, or it is not this API's: a member that is a string; a list of objects
+ * that have it. Else says so, and exits. */
+void client_check(const json_t *answer, const char *member);
+const json_t *client_check_list(const json_t *answer, const char *list, const char *member);
 /* Runs and frees the call; on failure says why and exits. */
 json_t *client_run(struct api_call *);
 
@@ -40,6 +46,7 @@ char *client_snapshot(const char *text);
 int client_is_snapshot(const char *text);
 
 /* "SB:path" in two: *sandbox is to be freed, *path points into text. -1 if there is no colon. */
+int client_is_place(const char *text);
 int client_split(const char *text, char **sandbox, const char **path);
 /* The same, with the whole id; a word without a colon is wrong use. To be freed. */
 char *client_place(const struct usage *, const char *text, const char **path);

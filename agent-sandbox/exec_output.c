@@ -76,12 +76,9 @@ write_raw(int which, const char *data, size_t n)
 static int
 write_event(const json_t *event)
 {
-	size_t flags = JSON_COMPACT | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0);
-	char *line = json_dumps(event, flags);
+	char *line = show_dump(event, JSON_COMPACT);
 	int e;
 
-	if (line == NULL)
-		fatalx("an event that is no JSON");
 	e = write_all(STDOUT_FILENO, line, strlen(line));
 	free(line);
 	return e == 0 ? write_all(STDOUT_FILENO, "\n", 1) : -1;
@@ -121,8 +118,18 @@ take_data(int which, const json_t *event, const json_t *data)
 }
 
 static int
+not_ours(void)
+{
+	output.failed = EBADMSG;
+	return -1;
+}
+
+static int
 take_end(const json_t *event, struct exec_end *end)
 {
+	if (!json_is_integer(json_object_get(event, "exit_code")) ||
+	    !json_is_boolean(json_object_get(event, "timed_out")))
+		return not_ours();
 	end->known = 1;
 	end->exit_code = (int)(client_number(event, "exit_code") & 0xff);
 	end->timed_out = json_is_true(json_object_get(event, "timed_out"));
@@ -141,19 +148,21 @@ exec_output_event(const json_t *event, struct exec_end *end)
 
 	if (strcmp(type, "exit") == 0)
 		return take_end(event, end);
-	if (!json_is_string(data))
+	if (*type == '\0')
+		return not_ours();
+	/* Later servers may say more. */
+	if (strcmp(type, "error") != 0 && strcmp(type, "stdout") != 0 &&
+	    strcmp(type, "stderr") != 0)
 		return 0;
+	if (!json_is_string(data))
+		return not_ours();
 	if (strcmp(type, "error") == 0) {
 		free(end->error);
 		if ((end->error = strdup(json_string_value(data))) == NULL)
 			fatal("strdup");
 		return output.how == EXEC_EVENTS ? write_event(event) : 0;
 	}
-	if (strcmp(type, "stdout") == 0)
-		return take_data(0, event, data);
-	if (strcmp(type, "stderr") == 0)
-		return take_data(1, event, data);
-	return 0;
+	return take_data(strcmp(type, "stderr") == 0, event, data);
 }
 
 void

@@ -100,10 +100,11 @@ verb_cat(int argc, char **argv)
 	const char *file;
 
 	writer.safe = !cat.raw && isatty(STDOUT_FILENO);
-	if (strchr(words[0], ':') == NULL)
+	if (!client_is_place(words[0])) {
+		if (n == 1)
+			options_wrong(&usage_cat, "the path is missing");
 		id = client_sandbox(words[at++]);
-	if (at == n)
-		options_wrong(&usage_cat, "the path is missing");
+	}
 	for (; at < n; at++) {
 		if (id != NULL) {
 			cat_one(id, words[at]);
@@ -179,6 +180,12 @@ open_source(struct source *s, const char *name, char mode[8])
 		snprintf(mode, 8, "%03o", (unsigned)st.st_mode & 0777);
 }
 
+static int
+is_sandbox(const char *word)
+{
+	return strncmp(word, "sb_", 3) == 0 && strchr(word, ':') == NULL;
+}
+
 int
 verb_put(int argc, char **argv)
 {
@@ -190,7 +197,8 @@ verb_put(int argc, char **argv)
 	struct api_call *c;
 	json_t *answer;
 
-	if (strchr(words[n - 1], ':') == NULL && n > 1) {
+	/* A path may have a colon in it too. */
+	if (n > 1 && (!client_is_place(words[n - 1]) || is_sandbox(words[0]))) {
 		open_source(&source, n == 3 ? words[2] : "-", own_mode);
 		id = client_sandbox(words[0]);
 		file = words[1];
@@ -205,6 +213,7 @@ verb_put(int argc, char **argv)
 	c = api_call_new(client_server(), "PUT", path);
 	api_call_upload(c, source.left, on_source, &source);
 	answer = client_run(c);
+	client_check(answer, "path");
 	if (common_options.json)
 		show_json(answer);
 	json_decref(answer);
@@ -246,13 +255,13 @@ verb_files(int argc, char **argv)
 	static const char *const headings[] = {"TYPE", ">SIZE", "MODIFIED (UTC)", "NAME"};
 	int n;
 	char **words = options_read(&usage_files, argc, argv, &n), *id, line[1024];
-	const char *path = "";
+	const char *path = n == 2 ? words[1] : "";
 	const json_t *list, *one;
 	struct table *t;
 	json_t *answer;
 	size_t i;
 
-	if (n == 1 && strchr(words[0], ':') != NULL)
+	if (n == 1 && client_is_place(words[0]))
 		id = client_place(&usage_files, words[0], &path);
 	else
 		id = client_sandbox(words[0]);
@@ -260,7 +269,7 @@ verb_files(int argc, char **argv)
 	    *path != '\0' ? api_path("/v1/sandboxes/%s/files/list?path=%s", id, path)
 			  : api_path("/v1/sandboxes/%s/files/list", id),
 	    NULL);
-	list = json_object_get(answer, "entries");
+	list = client_check_list(answer, "entries", "name");
 	if (common_options.json) {
 		show_json(answer);
 	} else if (files.quiet) {

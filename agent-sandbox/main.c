@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <bsd/stdlib.h>
 
+#include "agent-sandbox/client.h"
 #include "agent-sandbox/doctor.h"
 #include "agent-sandbox/verb.h"
 #include "common/log.h"
@@ -199,6 +200,7 @@ main(int argc, char **argv)
 	const struct verb *verb;
 	int skip;
 
+	client_standard_streams();
 	log_init("agent-sandbox", LOG_LEVEL_INFO);
 	skip = options_read_common(argc - 1, argv + 1);
 	argc -= skip;

@@ -83,6 +83,7 @@ object_seconds(const struct usage *u, double seconds)
 int
 object_print_id(json_t *answer)
 {
+	client_check(answer, "id");
 	if (common_options.json) {
 		show_json(answer);
 	} else {
@@ -122,6 +123,7 @@ object_print(const json_t *answer)
 	char left[64];
 	json_t *v;
 
+	client_check(answer, "id");
 	if (common_options.json) {
 		show_json(answer);
 		return;

@@ -118,7 +118,7 @@ verb_ls(int argc, char **argv)
 	    ls.labels.n > 0 ? api_path("/v1/sandboxes?label=%s", ls.labels.v[0])
 			    : api_path("/v1/sandboxes"),
 	    NULL);
-	list = json_object_get(answer, "sandboxes");
+	list = client_check_list(answer, "sandboxes", "id");
 	if (object_print_list(answer, list, ls.quiet))
 		return show_end();
 	t = table_new(headings, sizeof(headings) / sizeof(headings[0]));
@@ -172,6 +172,7 @@ verb_timeout(int argc, char **argv)
 	id = client_sandbox(words[0]);
 	answer = client_ask("POST", api_path("/v1/sandboxes/%s/timeout", id),
 	    json_pack("{s:o}", "timeout_seconds", object_seconds(&usage_timeout, seconds)));
+	client_check(answer, "id");
 	if (common_options.json)
 		show_json(answer);
 	else

@@ -260,16 +260,42 @@ show_colours(void)
 	return on;
 }
 
+char *
+show_dump(const json_t *v, size_t flags)
+{
+	/* On a terminal all but visible ASCII is escaped: it may be the text of a sandbox. */
+	int safe = isatty(STDOUT_FILENO);
+	char *text = json_dumps(v, flags | JSON_ENCODE_ANY | (safe ? JSON_ENSURE_ASCII : 0)), *out;
+	size_t n = 0;
+
+	if (text == NULL)
+		fatalx("JSON cannot be written");
+	if (!safe || strchr(text, '\x7f') == NULL)
+		return text;
+	/* DEL is the one that the encoder leaves. */
+	if ((out = malloc(strlen(text) * 6 + 1)) == NULL)
+		fatal("JSON");
+	for (const char *p = text; *p != '\0'; p++) {
+		if (*p == '\x7f')
+			n += (size_t)sprintf(out + n, "\\u007f");
+		else
+			out[n++] = *p;
+	}
+	out[n] = '\0';
+	free(text);
+	return out;
+}
+
 void
 show_json(const json_t *v)
 {
-	/* Escapes all but ASCII on a terminal: what is in it may be the text of a sandbox. */
-	size_t flags = JSON_INDENT(2) | JSON_ENCODE_ANY;
+	char *text;
 
-	if (isatty(STDOUT_FILENO))
-		flags |= JSON_ENSURE_ASCII;
-	if (v != NULL && json_dumpf(v, stdout, flags) == 0)
-		putchar('\n');
+	if (v == NULL)
+		return;
+	text = show_dump(v, JSON_INDENT(2));
+	puts(text);
+	free(text);
 }
 
 int

@@ -42,7 +42,9 @@ int show_colours(void);
 #define COLOUR_BLUE "34"
 #define COLOUR_FAINT "2"
 
-/* The answer of the API, for programs. */
+/* JSON as text, to be freed; on a terminal as visible ASCII. flags are those of json_dumps(). */
+char *show_dump(const json_t *, size_t flags);
+/* The answer of the API, for programs; NULL is nothing. */
 void show_json(const json_t *);
 /* What was written so far is out: 0; or says why not and returns 1. */
 int show_end(void);

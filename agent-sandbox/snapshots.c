@@ -70,7 +70,7 @@ verb_snapshots(int argc, char **argv)
 	    id != NULL ? api_path("/v1/snapshots?sandbox_id=%s", id) : api_path("/v1/snapshots"),
 	    NULL);
 	free(id);
-	list = json_object_get(answer, "snapshots");
+	list = client_check_list(answer, "snapshots", "id");
 	if (object_print_list(answer, list, snapshots.quiet))
 		return show_end();
 	t = table_new(headings, sizeof(headings) / sizeof(headings[0]));
@@ -95,6 +95,7 @@ verb_rollback(int argc, char **argv)
 	json_t *answer = client_ask("POST", api_path("/v1/sandboxes/%s/rollback", sandbox),
 	    json_pack("{s:s}", "snapshot_id", snapshot));
 
+	client_check(answer, "id");
 	if (common_options.json)
 		show_json(answer);
 	else

@@ -42,9 +42,11 @@ int64_t pack_size(const char *local);
 
 /*
  * Unpacks into the folder dir (a descriptor), in which name must not exist yet: a folder or a file
- * of this name is made of the archive. Nothing in the archive can lead out of it. Returns 0, or -1
- * and why (of EXTRACT_WHY bytes); what was made till then is there.
+ * of this name is made of the archive. Nothing in the archive can lead out of it. Returns 0; or
+ * why (of EXTRACT_WHY bytes) and -1, or EXTRACT_BAD if that is the archive's fault; what was made
+ * till then is there.
  */
+#define EXTRACT_BAD (-2)
 #define EXTRACT_WHY 512
 int extract_tree(struct archive *, int dir, const char *name, struct copied *, char *why);
 /* Removes name in dir and all below it. 0, or -1 with errno. */

@@ -219,11 +219,10 @@ down_copy(const char *sandbox, const char *path, const char *local, struct copie
 	    archive_read_support_format_empty(a) != ARCHIVE_OK)
 		fatalx("libarchive cannot read");
 	progress_start(p.name, 0);
-	r = archive_read_open(a, &s, NULL, on_wanted, NULL);
-	if (r == ARCHIVE_OK)
-		r = extract_tree(a, p.dir, p.temp, copied, why);
-	else
-		snprintf(why, sizeof(why), "the archive is broken");
+	snprintf(why, sizeof(why), "the archive is broken");
+	r = archive_read_open(a, &s, NULL, on_wanted, NULL) == ARCHIVE_OK
+		? extract_tree(a, p.dir, p.temp, copied, why)
+		: EXTRACT_BAD;
 	/* What the server says comes first: an archive that it cuts off looks broken, too. */
 	if (r != 0 && !s.ended)
 		done = 0;
@@ -233,7 +232,8 @@ down_copy(const char *sandbox, const char *path, const char *local, struct copie
 		give_up(&p);
 		if (done == -1)
 			client_fail(&e);
-		client_failx(EXIT_REFUSED, "%s; nothing was copied", why);
+		client_failx(r == EXTRACT_BAD ? EXIT_UNREACHABLE : EXIT_REFUSED,
+		    "%s; nothing was copied", why);
 	}
 	move_into_place(&p);
 	progress_end(copied);

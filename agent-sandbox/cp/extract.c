@@ -30,20 +30,28 @@ struct extract {
 	char *why;
 };
 
-static int
-failed(struct extract *x, const char *what, const char *name)
+static void
+say(struct extract *x, const char *what, const char *name)
 {
 	char line[256];
 
 	snprintf(x->why, EXTRACT_WHY, "%s%s%s", what, *name != '\0' ? ": " : "",
 	    show_line(name, line, sizeof(line)));
-	return -1;
+}
+
+/* It is the archive that cannot be. */
+static int
+failed(struct extract *x, const char *what, const char *name)
+{
+	say(x, what, name);
+	return EXTRACT_BAD;
 }
 
 static int
 failed_errno(struct extract *x, const char *name)
 {
-	return failed(x, strerror(errno), name);
+	say(x, strerror(errno), name);
+	return -1;
 }
 
 /*
@@ -289,7 +297,7 @@ make_top(struct extract *x)
 	int depth, r;
 
 	if ((r = next_header(x, &e)) <= 0)
-		return r == 0 ? failed(x, "the archive is empty", "") : -1;
+		return r == 0 ? failed(x, "the archive is empty", "") : r;
 	depth = clean(archive_entry_pathname(e), name);
 	if (depth == 0 && archive_entry_filetype(e) == AE_IFDIR) {
 		if (make_folder(x, e, x->dir, x->name) == -1)
@@ -320,8 +328,8 @@ make_rest(struct extract *x)
 			continue;
 		if (enter(x, name, &last, 1) == -1)
 			return failed_errno(x, name);
-		if (make_entry(x, e, depth, x->parent, last) == -1)
-			return -1;
+		if ((r = make_entry(x, e, depth, x->parent, last)) != 0)
+			return r;
 	}
 	return r;
 }

@@ -72,6 +72,7 @@ main(int argc, char **argv)
 	char **words;
 	int n;
 
+	client_standard_streams();
 	log_init("agent-sandbox", LOG_LEVEL_INFO);
 	words = options_read(&usage, argc - 1, argv + 1, &n);
 	catch_signals();
