@@ -82,7 +82,7 @@ ask(struct work *w, const char *method, char *path, json_t *body, int seconds, w
 	work_call(w, call, next);
 }
 
-/* These fields of an object of the API, null where it has none. */
+/* These fields of an object of the API, each a plain value; null where it has none. */
 static json_t *
 pick(const json_t *from, const char *const *names)
 {
@@ -90,9 +90,18 @@ pick(const json_t *from, const char *const *names)
 
 	for (; *names != NULL; names++) {
 		v = json_object_get(from, *names);
-		json_object_set(out, *names, v != NULL ? v : json_null());
+		json_object_set(out, *names,
+		    v != NULL && !json_is_object(v) && !json_is_array(v) ? v : json_null());
 	}
 	return out;
+}
+
+static json_t *
+file_info(const json_t *file)
+{
+	static const char *const fields[] = {"name", "path", "type", "size", "modified_at", NULL};
+
+	return pick(file, fields);
 }
 
 static json_t *
@@ -102,6 +111,26 @@ summary(const json_t *sandbox)
 	    "id", "status", "image", "network", "expires_at", "source_snapshot_id", NULL};
 
 	return pick(sandbox, fields);
+}
+
+static void
+strange(struct work *w)
+{
+	call_fail(w, "the server gave an answer that is not this API's: check AGENT_SANDBOX_URL");
+}
+
+/* An object of the API; its first member names it. */
+static void
+object_done(struct work *w, json_t *of)
+{
+	const char *first = json_object_iter_key(json_object_iter(of));
+
+	if (first != NULL && json_is_string(json_object_get(of, first))) {
+		call_done(w, of, NULL);
+		return;
+	}
+	json_decref(of);
+	strange(w);
 }
 
 static void
@@ -131,10 +160,10 @@ on_sandbox(struct work *w, const struct api_error *failed)
 	else if (w->dropped)
 		call_drop_sandbox(w, api_call_json(w->call));
 	else
-		call_done(w, summary(api_call_json(w->call)), NULL);
+		object_done(w, summary(api_call_json(w->call)));
 }
 
-/* A list, as far as it fits: each entry made by one (NULL: as it is). */
+/* A list, as far as it fits: each entry made by one. */
 static void
 list_done(struct work *w, const json_t *entries, json_t *one(const json_t *))
 {
@@ -142,8 +171,13 @@ list_done(struct work *w, const json_t *entries, json_t *one(const json_t *))
 	size_t i, n = 0, total = json_array_size(entries), size;
 	char *s;
 
+	if (!json_is_array(entries)) {
+		json_decref(list);
+		strange(w);
+		return;
+	}
 	json_array_foreach (entries, i, entry) {
-		entry = one != NULL ? one(entry) : json_incref(entry);
+		entry = one(entry);
 		if ((size = json_dumpb(entry, NULL, 0, JSON_COMPACT)) + n > w->mcp->max_output) {
 			json_decref(entry);
 			break;
@@ -179,7 +213,7 @@ on_files(struct work *w, const struct api_error *failed)
 	if (failed != NULL)
 		call_fail(w, failed->text);
 	else
-		list_done(w, json_object_get(api_call_json(w->call), "entries"), NULL);
+		list_done(w, json_object_get(api_call_json(w->call), "entries"), file_info);
 }
 
 static int
@@ -224,38 +258,22 @@ begin_read(struct work *w)
 static void
 on_written(struct work *w, const struct api_error *failed)
 {
-	static const char *const fields[] = {"name", "path", "type", "size", "modified_at", NULL};
-
 	if (failed != NULL)
 		call_fail(w, failed->text);
 	else
-		call_done(w, pick(api_call_json(w->call), fields), NULL);
-}
-
-static ssize_t
-on_more(void *arg, char *buf, size_t size)
-{
-	struct work *w = arg;
-	const json_t *content = json_object_get(w->args, "content");
-	size_t left = json_string_length(content) - w->sent;
-
-	if (size > left)
-		size = left;
-	memcpy(buf, json_string_value(content) + w->sent, size);
-	w->sent += size;
-	return (ssize_t)size;
+		object_done(w, file_info(api_call_json(w->call)));
 }
 
 static void
 begin_write(struct work *w)
 {
+	const json_t *content = json_object_get(w->args, "content");
 	char *path = api_path(
 	    "/v1/sandboxes/%s/files?path=%s", text_of(w, "sandbox_id"), text_of(w, "path"));
 	struct api_call *call = api_call_new(&w->mcp->server, "PUT", path);
 
 	free(path);
-	api_call_upload(
-	    call, (int64_t)json_string_length(json_object_get(w->args, "content")), on_more, w);
+	api_call_bytes(call, json_string_value(content), json_string_length(content));
 	api_call_timeout(call, SLOW);
 	work_call(w, call, on_written);
 }
@@ -269,7 +287,7 @@ on_snapshot(struct work *w, const struct api_error *failed)
 	if (failed != NULL)
 		call_fail(w, failed->text);
 	else
-		call_done(w, pick(api_call_json(w->call), fields), NULL);
+		object_done(w, pick(api_call_json(w->call), fields));
 }
 
 static void

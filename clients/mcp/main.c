@@ -141,11 +141,14 @@ turn(struct mcp *m, struct inbox *in, int *open, int ms)
 {
 	struct pollfd p[2] = {{.fd = -1, .events = POLLIN}, {.fd = -1, .events = POLLOUT}};
 
+	ms = sooner(ms, progress_turn(m, work_now()));
+	if (outbox_flush(&m->out) == -1)
+		return -1;
 	if (*open && outbox_waiting(&m->out) < OUT_FULL)
 		p[0].fd = STDIN_FILENO;
 	if (outbox_waiting(&m->out) > 0)
 		p[1].fd = STDOUT_FILENO;
-	wait_for(m, p, sooner(ms, progress_turn(m, work_now())));
+	wait_for(m, p, ms);
 	if (p[0].fd != -1 && p[0].revents != 0)
 		*open = take_input(in, m);
 	if (outbox_waiting(&m->out) <= OUT_SLOW)

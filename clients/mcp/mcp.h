@@ -49,7 +49,6 @@ struct work {
 	struct cut out, err;     /* what a command prints; a file */
 	json_t *last;            /* the event that ended a command */
 	json_t *found;           /* resources, or sandboxes still to ask for them */
-	size_t sent;             /* bytes of content that are on their way */
 
 	uint64_t begun, told; /* ms */
 	const char *doing;    /* for people */

@@ -11,6 +11,7 @@ import threading
 from harness import BUILD, KEY
 
 PROGRAM = BUILD / "agent-sandbox-mcp"
+SANITIZED = "san" in BUILD.name  # keeps what was freed: its memory says nothing
 TOOLS = {
     "sandbox_create", "sandbox_list", "sandbox_exec", "sandbox_read_file", "sandbox_write_file", "sandbox_list_files", "sandbox_snapshot",
     "sandbox_rollback", "sandbox_fork", "sandbox_destroy",

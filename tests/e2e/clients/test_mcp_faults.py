@@ -10,7 +10,7 @@ import time
 
 import pytest
 from harness import free_port, wait_until
-from mcp_kit import Mcp
+from mcp_kit import SANITIZED, Mcp
 
 ID = "sb_0123456789abcdef"
 
@@ -188,15 +188,23 @@ def test_event_that_is_none_is_never_a_result(against, line):
 @pytest.mark.parametrize(
     "body", [b"{}", b"[]", b"null", b"5", b'{"sandboxes": 5}', b'{"id": 5}', b'{"sandboxes": [5, {}]}', b'{"entries": [[]]}', b'""']
 )
-def test_answer_with_other_members_does_not_end_the_program(against, body):
+def test_answer_with_other_members_is_no_result(against, body):
     m = against(http("200 OK", body))
     for tool, arguments in (
         ("sandbox_create", {}), ("sandbox_list", {}), ("sandbox_list_files", {"sandbox_id": ID}),
         ("sandbox_snapshot", {"sandbox_id": ID}), ("sandbox_write_file", {"sandbox_id": ID, "path": "f", "content": "x"}),
-        ("sandbox_destroy", {"sandbox_id": ID}),
+        ("sandbox_rollback", {"sandbox_id": ID, "snapshot_id": "snap_1"}), ("sandbox_fork", {"snapshot_id": "snap_1"}),
     ):  # fmt: skip
-        assert "result" in m.call("tools/call", name=tool, arguments=arguments)
+        if not (tool == "sandbox_list" and b"[5" in body or tool == "sandbox_list_files" and b"[[" in body):
+            one_line(m.refused(tool, **arguments))
+        m.call("tools/call", name=tool, arguments=arguments)
     m.call("resources/list")
+    assert m.call("ping")["result"] == {}
+
+
+def test_answer_that_is_nested_deeply_does_not_end_the_program(against):
+    m = against(http("200 OK", b'{"entries": [{"name": ' + b"[" * 2000 + b"]" * 2000 + b"}]}"))
+    assert "result" in m.call("tools/call", name="sandbox_list_files", arguments={"sandbox_id": ID})
     assert m.call("ping")["result"] == {}
 
 
@@ -216,7 +224,7 @@ def test_endless_answer_is_given_up_without_growing(against):
     m = against(endless, *[b" " * (1 << 20)] * 100)
     before = m.memory()
     one_line(m.refused("sandbox_list"))
-    assert m.memory() - before < 200 << 10
+    assert SANITIZED or m.memory() - before < 200 << 10
 
 
 def test_server_that_never_answers_does_not_hold_up_others_and_can_be_cancelled(against):
