@@ -123,6 +123,8 @@ class Trap:
                 self._open.discard(client)
 
     def _read(self, f):
+        if f.peek(1)[:1] == b"\x16":
+            return None  # somebody begins with TLS
         line = f.readline(65536).decode("latin-1").split()
         if len(line) != 3:
             return None

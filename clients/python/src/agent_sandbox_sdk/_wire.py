@@ -235,7 +235,8 @@ class Wire:
             if _is_tls(exc):
                 return SandboxUnreachableError(0, "tls", f"no secure connection to {self.where}: {why}")
             what = "the proxy on the way to" if isinstance(exc, httpx.ProxyError) else "the server at"
-            return SandboxUnreachableError(0, "unreachable", f"{what} {self.where} cannot be reached: {why}")
+            code = "timeout" if isinstance(exc, httpx.ConnectTimeout) else "unreachable"
+            return SandboxUnreachableError(0, code, f"{what} {self.where} cannot be reached: {why}")
         if isinstance(exc, httpx.PoolTimeout):
             return SandboxTimeoutError(0, "timeout", "all connections of the http_client are in use")
         if isinstance(exc, httpx.TimeoutException):
