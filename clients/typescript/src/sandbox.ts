@@ -202,7 +202,7 @@ export class Sandbox implements AsyncDisposable {
     return this.#link.get(this.#fileRequest("/files/list", path, options), (answer) => list(answer, "entries").map(toFile));
   }
 
-  /** A file or folder as a tar (pax), streamed. Read it to its end, or cancel it. */
+  /** A file, or what is in a folder, as a tar (pax), streamed. Read it to its end, or cancel it. */
   async readArchive(path = "/workspace", options: TransferOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const answer = await this.#link.http.ask(this.#fileRequest("/files/archive", path, options));
     return answer.stream(options.progress, new TarEnd());
