@@ -127,11 +127,13 @@ not_ours(void)
 static int
 take_end(const json_t *event, struct exec_end *end)
 {
-	if (!json_is_integer(json_object_get(event, "exit_code")) ||
-	    !json_is_boolean(json_object_get(event, "timed_out")))
+	const json_t *code = json_object_get(event, "exit_code");
+
+	if (!json_is_integer(code) || json_integer_value(code) < 0 ||
+	    json_integer_value(code) > 255 || !json_is_boolean(json_object_get(event, "timed_out")))
 		return not_ours();
 	end->known = 1;
-	end->exit_code = (int)(client_number(event, "exit_code") & 0xff);
+	end->exit_code = (int)json_integer_value(code);
 	end->timed_out = json_is_true(json_object_get(event, "timed_out"));
 	if (output.how == EXEC_EVENTS)
 		return write_event(event);

@@ -154,6 +154,14 @@ store(const struct usage *u, const struct option_row *o, const char *value)
 	case OPTION_TEXT:
 		*(const char **)o->to = value;
 		return;
+	case OPTION_WORD:
+		for (const char *p = value; *p != '\0' || p == value; p++)
+			if (*p <= ' ' || *p >= 0x7f)
+				options_wrong(u,
+				    "--%s: %s is not a word of letters, digits and signs", o->name,
+				    value);
+		*(const char **)o->to = value;
+		return;
 	case OPTION_LIST:
 		list_add(o->to, value);
 		return;

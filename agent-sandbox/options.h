@@ -7,6 +7,7 @@
 enum option_kind {
 	OPTION_FLAG,    /* int: set to 1 */
 	OPTION_TEXT,    /* const char * */
+	OPTION_WORD,    /* const char *: visible ASCII, for a header */
 	OPTION_LIST,    /* struct texts: may stand several times */
 	OPTION_NUMBER,  /* double above 0 */
 	OPTION_WHOLE,   /* long long, 1 or more */

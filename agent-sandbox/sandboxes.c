@@ -27,7 +27,7 @@ static const struct option_row create_rows[] = {
 	"all of the file system can be written, not only /workspace and /tmp"},
     {"env", 'e', OPTION_LIST, &create.env, "NAME=VALUE", "for every command; NAME takes yours"},
     {"label", 'l', OPTION_LIST, &create.labels, "NAME=VALUE", "to find it by"},
-    {"idempotency-key", 0, OPTION_TEXT, &create.idempotency_key, "KEY",
+    {"idempotency-key", 0, OPTION_WORD, &create.idempotency_key, "KEY",
 	"the same key gives the same sandbox again, for 24 hours"},
     {0},
 };

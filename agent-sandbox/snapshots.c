@@ -119,7 +119,7 @@ static const struct option_row fork_rows[] = {
     {"memory", 'm', OPTION_MB, &fork_options.memory_mb, "MB", "memory in MiB, or such as 2g"},
     {"network", 'n', OPTION_FLAG, &fork_options.network, NULL, "with a way to the network"},
     {"no-network", 0, OPTION_FLAG, &fork_options.no_network, NULL, "without one"},
-    {"idempotency-key", 0, OPTION_TEXT, &fork_options.idempotency_key, "KEY",
+    {"idempotency-key", 0, OPTION_WORD, &fork_options.idempotency_key, "KEY",
 	"the same key gives the same sandbox again, for 24 hours"},
     {0},
 };

@@ -127,6 +127,7 @@ up_copy(const char *local, const char *sandbox, const char *path, struct copied 
 			client_failx(EXIT_REFUSED, "%s; nothing was copied", pack_error(pack));
 		client_fail(&e);
 	}
+	client_check(api_call_json(c), "path");
 	progress_end(copied);
 	api_call_free(c);
 	pack_free(pack);
