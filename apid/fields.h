@@ -15,6 +15,7 @@
 #define FIELDS_TEXT_(x) #x
 #define FIELDS_TEXT(x) FIELDS_TEXT_(x)
 
+#define NOT_BLANK "'pattern': '^[^\\\\u0000]*[^\\\\u0000 \\\\t\\\\n\\\\r\\\\f\\\\v][^\\\\u0000]*$'"
 #define NO_NUL "'pattern': '^[^\\\\u0000]*$'"
 #define ENV_SCHEMA(example)                                                 \
 	"'maxProperties': " FIELDS_TEXT(                                    \
@@ -71,9 +72,9 @@
 	X(COMMAND, "command", ANY, 0, REQUIRED, NONE,                                            \
 	    "A text that `/bin/sh -c` runs, or a list of a program and its arguments, which is " \
 	    "run as it is. With `env`, at most 256 KiB; one argument less than 128 KiB.",        \
-	    "'oneOf': [{'type': 'string', 'pattern': '^[^\\\\u0000]*[^\\\\u0000 "                \
-	    "\\\\t\\\\n\\\\r\\\\f\\\\v][^\\\\u0000]*$'}, "                                       \
-	    "{'type': 'array', 'minItems': 1, 'items': {'type': 'string', " NO_NUL "}}], "       \
+	    "'oneOf': [{'type': 'string', " NOT_BLANK "}, {'type': 'array', 'minItems': 1, "     \
+	    "'prefixItems': [{'type': 'string', " NOT_BLANK                                      \
+	    "}], 'items': {'type': 'string', " NO_NUL "}}], "                                    \
 	    "'examples': ['echo hi; id -u', ['python3', '-c', 'print(6 * 7)']]")                 \
 	X(ENV, "env", STRINGS, 0, NONE, NONE, "Environment, over the sandbox's own.",            \
 	    ENV_SCHEMA("{'MODE': 'test'}"))                                                      \

@@ -86,7 +86,8 @@ no_route(struct req *r)
 {
 	struct conn *c = r->conn;
 
-	if (r->head.stray)
+	/* That the method is not for this path comes before what is wrong with the request. */
+	if (r->head.stray && r->refusal.status != 405)
 		refuse(&r->refusal, 400, STRAY_TEXT);
 	if (!req_has_body(r) || r->head.stray || r->head.expect || r->head.length > SKIP_MAX) {
 		answer_no_route(r);

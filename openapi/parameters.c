@@ -17,7 +17,7 @@ static const struct parameter parameters[] = {
     {"snapshot_id", "snapshot_id", "path", 1, "The snapshot.",
 	"'type': 'string', 'pattern': '^snap_[0-9a-f]{16}$'", "'snap_0d1e2f3a4b5c6d7e'"},
     {"name", "name", "path", 1, "The file.", "'type': 'string', 'pattern': '^[A-Za-z0-9._-]+$'",
-	NULL},
+	"'icon.svg'"},
     {"detail", "detail", "query", 0,
 	"With `true`, results of commands say more (`oom_killed`, `usage`, `signal`, "
 	"`omitted_bytes`), and a sandbox that ended in the last hour is `410` with the reason "
@@ -58,7 +58,9 @@ static const struct parameter parameters[] = {
 	"The request itself: `ExecRequest` as JSON in base64url. Then the body of the HTTP "
 	"request, "
 	"of any size, is the command's standard input.",
-	"'type': 'string', 'pattern': '^[A-Za-z0-9_-]+={0,2}$'",
+	"'type': 'string', 'pattern': '^[A-Za-z0-9_-]+={0,2}$', 'contentEncoding': 'base64url', "
+	"'contentMediaType': 'application/json', 'contentSchema': {'$ref': "
+	"'#/components/schemas/ExecRequest'}",
 	"'eyJjb21tYW5kIjogWyJzaGEyNTZzdW0iXX0'"},
     {"Idempotency-Key", "Idempotency-Key", "header", 0,
 	"For 24 hours the same key with the same body gives the same sandbox as long as that "

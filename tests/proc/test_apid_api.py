@@ -400,6 +400,17 @@ def test_stray_body_of_a_route_meets_the_key_first_and_is_never_read(server, met
     assert statuses(server.raw(head("GET", "/v1/nope", "Content-Length: 3", key=False) + b"abc")[0]) == [400]
 
 
+def test_method_that_a_path_does_not_know_is_405_whatever_the_body(server):
+    for method, path in (
+        ("GET", BOX_URL + "/exec"),
+        ("DELETE", BOX_URL + "/files"),
+        ("DELETE", "/v1/sandboxes"),
+        ("GET", SNAP_URL + "/fork"),
+    ):
+        got, end = server.raw(head(method, path, "Content-Length: 3000000000") + b"abc", wait=3)
+        assert statuses(got) == [405] and b"\r\nAllow: " in got and end != "open"
+
+
 def test_json_body_over_1_mib_is_413(server):
     body = json.dumps({"command": "x" * (1 << 20)}).encode()
     assert statuses(server.raw(post(BOX_URL + "/exec", body), wait=3)[0]) == [413]
