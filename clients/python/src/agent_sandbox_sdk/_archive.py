@@ -68,6 +68,7 @@ class _Pull(io.RawIOBase):
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks, self._rest = chunks, memoryview(b"")
+        self._last = b""
 
     def readable(self) -> bool:
         return True
@@ -84,7 +85,14 @@ class _Pull(io.RawIOBase):
             take = self._rest[: size - len(out)]
             out += take
             self._rest = self._rest[len(take) :]
+        self._last = (self._last + out)[-2 * _BLOCK :]
         return bytes(out)
+
+    def finish(self) -> bool:
+        """Reads what is left, so that a connection that breaks there is noticed; whether the archive's end mark was there."""
+        while self.read(CHUNK_BYTES):
+            pass
+        return self._last == bytes(2 * _BLOCK)
 
 
 class FolderSink:
@@ -134,11 +142,13 @@ class _Unpacker:
         self._folders: dict[tuple[str, ...], Optional[tarfile.TarInfo]] = {(): None}
         self._files: set[tuple[str, ...]] = set()
         self._begun = False
+        self._left_out: set[tuple[str, ...]] = set()
         self.left_out: list[str] = []
 
     def unpack(self, chunks: Iterator[bytes]) -> None:
+        pull = _Pull(chunks)
         try:
-            with tarfile.open(fileobj=_Pull(chunks), mode="r|", errorlevel=2) as tar:
+            with tarfile.open(fileobj=pull, mode="r|", errorlevel=2) as tar:
                 seen: Any = tar
                 while (entry := tar.next()) is not None:
                     if not (self._begun or (entry.isdir() and not _parts(entry.name))):
@@ -151,9 +161,8 @@ class _Unpacker:
             raise
         except (tarfile.TarError, ValueError, OverflowError) as exc:
             raise _hostile(f"an archive that cannot be read: {exc}") from None
-        # What follows the end mark is read, so that a connection that breaks there is noticed.
-        for _ in chunks:
-            pass
+        if not pull.finish():
+            raise _hostile("an archive that ends too early")
         for parts in sorted(self._folders, key=len, reverse=True):
             info = self._folders[parts]
             if info is not None and parts:
@@ -184,6 +193,7 @@ class _Unpacker:
             elif info.issym() and _stays_inside(parts, info.linkname):
                 os.symlink(info.linkname, path)
             else:
+                self._left_out.add(parts)
                 self.left_out.append("/".join(parts))
         except FileExistsError:
             raise _hostile(f"an archive with two entries of one name: {info.name}") from None
@@ -193,6 +203,8 @@ class _Unpacker:
             if parts[:n] in self._folders:
                 continue
             try:
+                if parts[:n] in self._left_out:
+                    raise FileExistsError
                 os.mkdir(self._root.joinpath(*parts[:n]), 0o700)
             except FileExistsError:
                 raise _hostile(f"an archive entry below what is no folder: {'/'.join(parts)}") from None
@@ -201,6 +213,8 @@ class _Unpacker:
     def _file(self, stream: Any, info: tarfile.TarInfo, path: Path) -> None:
         mode = (info.mode & 0o777) | 0o600
         regions: Any = info.sparse
+        if regions is not None and any(o < 0 or n < 0 or o + n > info.size for o, n in regions):
+            raise _hostile(f"a file whose parts lie outside of it: {info.name}")
         stream.seek(info.offset_data)
         with open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode)) as out:
             # What lies between the regions of a file with holes is not in the archive.
