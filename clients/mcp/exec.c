@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clients/api/text.h"
 #include "clients/mcp/mcp.h"
 #include "common/log.h"
 
@@ -100,6 +101,16 @@ fail(struct work *w, const char *why)
 	free(out);
 }
 
+/* The server's reason, as one line. */
+static void
+lost(struct work *w, const char *why)
+{
+	char line[API_TEXT_MAX];
+
+	text_line(why, strlen(why), line, sizeof(line));
+	fail(w, line);
+}
+
 static void
 on_end(struct work *w, const struct api_error *failed)
 {
@@ -112,7 +123,7 @@ on_end(struct work *w, const struct api_error *failed)
 	else if (type == NULL)
 		fail(w, "the server ended the stream without saying how the command ended");
 	else if (strcmp(type, "error") == 0)
-		fail(w, why != NULL ? why : "the command was lost");
+		lost(w, why != NULL ? why : "the command was lost");
 	else if ((r = result(w)) == NULL)
 		fail(w, "the server did not say how the command ended");
 	else

@@ -16,6 +16,7 @@
 #define MAX_OUTPUT_DEFAULT 32768
 #define MAX_OUTPUT_LEAST 1024
 #define MAX_OUTPUT_MOST 1048576
+#define KEPT_CONNECTIONS 16L /* when calls are done */
 #define READ_SIZE ((size_t)256 << 10)
 #define OUT_SLOW ((size_t)1 << 20)  /* waiting for the client: the calls wait too */
 #define OUT_FULL ((size_t)16 << 20) /* and no more of its messages are read */
@@ -36,10 +37,12 @@ static const char usage[] =
 static struct confine_path paths[] = {{"/etc/hosts", "r"}, {"/etc/resolv.conf", "r"},
     {"/etc/nsswitch.conf", "r"}, {"/etc/host.conf", "r"}, {"/etc/gai.conf", "r"},
     {"/etc/services", "r"}, {"/etc/protocols", "r"}, {"/etc/ld.so.cache", "r"}, {"/lib", "r"},
-    {"/lib64", "r"}, {"/usr/lib", "r"}, {"/usr/lib64", "r"}, {"/etc/ssl", "r"}, {"/etc/pki", "r"},
-    {"/etc/ca-certificates", "r"}, {"/usr/share/ca-certificates", "r"},
-    {"/usr/local/share/ca-certificates", "r"}, {"/run/systemd/resolve", "r"}, {"/dev/urandom", "r"},
-    {NULL, NULL}, {NULL, NULL}, {NULL, NULL}};
+    {"/lib64", "r"}, {"/usr/lib", "r"}, {"/usr/lib64", "r"}, {"/etc/ssl/certs", "r"},
+    {"/etc/ssl/cert.pem", "r"}, {"/etc/ssl/openssl.cnf", "r"}, {"/etc/pki/tls/certs", "r"},
+    {"/etc/pki/tls/openssl.cnf", "r"}, {"/etc/pki/ca-trust", "r"}, {"/etc/ca-certificates", "r"},
+    {"/usr/share/ca-certificates", "r"}, {"/usr/local/share/ca-certificates", "r"},
+    {"/var/lib/ca-certificates", "r"}, {"/etc/crypto-policies", "r"}, {"/run/systemd/resolve", "r"},
+    {"/run/resolvconf", "r"}, {"/dev/urandom", "r"}, {NULL, NULL}, {NULL, NULL}, {NULL, NULL}};
 
 static void
 add_path(const char *variable)
@@ -81,6 +84,7 @@ start(struct mcp *m)
 	api_start();
 	if ((m->multi = curl_multi_init()) == NULL)
 		fatalx("libcurl cannot start");
+	curl_multi_setopt(m->multi, CURLMOPT_MAXCONNECTS, KEPT_CONNECTIONS);
 	outbox_init(&m->out, STDOUT_FILENO);
 	add_path("SSL_CERT_FILE");
 	add_path("SSL_CERT_DIR");

@@ -1,7 +1,9 @@
 /* Messages of the client: versions, methods, and who answers (mcp.h). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "clients/api/text.h"
 #include "clients/mcp/mcp.h"
 #include "common/log.h"
 
@@ -171,6 +173,18 @@ on_tools_list(const struct request *r)
 }
 
 static void
+unknown_tool(const struct request *r, const char *name)
+{
+	char line[80], why[120] = "name must be a string";
+
+	if (name != NULL) {
+		text_line(name, strlen(name), line, sizeof(line));
+		snprintf(why, sizeof(why), "Unknown tool: %s (see tools/list)", line);
+	}
+	refuse(r, RPC_INVALID_PARAMS, why, NULL);
+}
+
+static void
 on_tools_call(const struct request *r)
 {
 	const char *name = json_string_value(json_object_get(r->rpc->params, "name"));
@@ -180,8 +194,7 @@ on_tools_call(const struct request *r)
 	struct work *w;
 
 	if (tool == NULL) {
-		refuse(r, RPC_INVALID_PARAMS,
-		    name != NULL ? "Unknown tool: see tools/list" : "name must be a string", NULL);
+		unknown_tool(r, name);
 		return;
 	}
 	if (args != NULL && !json_is_object(args) && !json_is_null(args)) {
@@ -343,8 +356,9 @@ on_batch(struct mcp *m, json_t *messages, size_t weight)
 		fatal("calloc");
 	b->answers = json_array();
 	b->waiting = 1;
-	json_array_foreach (messages, i, message)
+	json_array_foreach (messages, i, message) {
 		on_message(m, message, weight / json_array_size(messages), b);
+	}
 	session_answer(m, b, NULL);
 }
 

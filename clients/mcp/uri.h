@@ -13,7 +13,7 @@ struct uri {
 };
 
 /* 0, or -1: it is none. */
-int uri_read(const char *uri, struct uri *);
+int uri_read(const char *, struct uri *);
 /* The URI of an absolute path. To be freed. */
 char *uri_write(const char *id, const char *path);
 /* Whether this can be an identifier of the API: letters, digits, "_", not too many. */

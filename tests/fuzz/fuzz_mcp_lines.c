@@ -45,11 +45,13 @@ check_output(struct outbox *o)
 		if ((end = memchr(p, '\n', left)) == NULL ||
 		    (m = json_loadb(p, (size_t)(end - p), JSON_ALLOW_NUL, NULL)) == NULL)
 			abort();
-		if (json_is_array(m))
-			json_array_foreach (m, i, one)
+		if (json_is_array(m)) {
+			json_array_foreach (m, i, one) {
 				check_message(one);
-		else
+			}
+		} else {
 			check_message(m);
+		}
 		json_decref(m);
 	}
 	o->at = o->n = 0;
