@@ -26,7 +26,7 @@ async function extend(box) {
   say(`Ends at ${stamp(changed.expires_at)}`);
 }
 
-async function destroy(box, back) {
+async function destroy(box, before, back) {
   const kept = [...snapshots.values()].filter((s) => s.sandbox_id === box.id).length;
   const yes = await confirm({
     title: "Destroy this sandbox?",
@@ -36,6 +36,7 @@ async function destroy(box, back) {
     act: async () => (await call("DELETE", `v1/sandboxes/${box.id}`), true),
   });
   if (!yes) return;
+  before();
   drop(box.id);
   say(`Sandbox ${box.id} is destroyed`);
   back();
@@ -73,13 +74,13 @@ export function boxPage(id, { back }) {
   const panes = { terminal: ["Command line", terminal], files: ["Files", files], tree: ["Snapshots", tree], details: ["Details", { element: facts }] };
 
   const dot = h("span", { class: "dot" });
-  const name = h("h1");
+  const name = h("h2");
   const about = h("p", { class: "facts" });
   const time = h("span", { class: "left" });
   const gone = h("div", { class: "gone", role: "alert", hidden: true });
   const longer = button("Extend", { icon: "time", click: () => extend(sandboxes.get(id)) });
   const keep = button("Snapshot", { icon: "camera", click: () => takeSnapshot(id) });
-  const end = button("Destroy", { icon: "trash", kind: "danger", click: () => destroy(sandboxes.get(id), back) });
+  const end = button("Destroy", { icon: "trash", kind: "danger", click: () => destroy(sandboxes.get(id), () => ended(true), back) });
   const tabs = {};
   const panels = {};
   for (const [key, [label, pane]] of Object.entries(panes)) {
@@ -167,15 +168,16 @@ export function boxPage(id, { back }) {
     element.classList.toggle("ended", yes);
     for (const b of [longer, keep, end]) b.disabled = yes;
     terminal.enable(!yes);
+    if (!yes) return;
+    dot.className = "dot ended";
+    time.textContent = "ended";
+    time.className = "left";
   }
 
   // It ended while the page was open: the server says why.
   async function over() {
     if (!gone.hidden || !world.loaded) return;
     ended(true);
-    dot.className = "dot ended";
-    time.textContent = "ended";
-    time.className = "left";
     let reason = `sandbox ${id} has ended`;
     try {
       await call("GET", `v1/sandboxes/${id}`, { query: { detail: true } });

@@ -2,7 +2,7 @@
 import { ndjson, request } from "./api.js";
 import { number } from "./create.js";
 import { errorBox, field, input } from "./dialog.js";
-import { button, copyButton, duration, fill, h, plural, say, visible, visibleText } from "./dom.js";
+import { button, copyButton, duration, fill, h, newId, plural, say, visible, visibleText } from "./dom.js";
 import { Screen } from "./screen.js";
 
 const BLOCKS_MAX = 60;
@@ -24,7 +24,7 @@ function block(command, workdir, again) {
     stop,
     h("span", { class: "tools" }, copyButton(() => screen.read(), "Copy the output"), button("Put the command into the command line", { icon: "redo", hide: true, click: again })),
   );
-  const element = h("article", { class: "block running", "aria-label": `Command ${visible(command.slice(0, 80))}` }, head, screen.element, trouble);
+  const element = h("article", { class: "block running", id: newId("command"), "aria-label": `Command ${visible(command.slice(0, 80))}` }, head, screen.element, trouble);
   return { element, state, stop, screen, trouble };
 }
 
@@ -163,7 +163,8 @@ export function commandLine(id, { ended }) {
       workdir = b.screen.read("stdout").split("\n").at(-1) || workdir;
       showWhere();
     }
-    ended();
+    // Without a result the sandbox may be no more: nothing to look at.
+    if (last?.type === "exit" || abort.signal.aborted) ended();
   }
 
   function submit() {

@@ -15,7 +15,7 @@ export function consolePage() {
   const list = sandboxList({ create, signal: life.signal });
   const banner = h("div", { class: "banner", role: "alert", hidden: true });
   const place = h("div", { class: "place" });
-  const element = h("div", { class: "split" }, list.element, h("div", { class: "beside" }, banner, place));
+  const element = h("div", { class: "split" }, h("h1", { class: "sr" }, "Console"), list.element, h("div", { class: "beside" }, banner, place));
   let current = null;
 
   const wanted = () => (/^#sb_[0-9a-f]{16}$/.test(location.hash) ? location.hash.slice(1) : null);

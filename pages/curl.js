@@ -9,7 +9,7 @@ const address = (url) => (url.includes("$") ? `"${url}"` : quote(url));
 
 // {method, url, key, headers: [[name, value]], json: text, file: name or true, stream}
 export function curlLine({ method, url, key, headers = [], json, file, stream }) {
-  const words = ["curl", stream ? "-N" : "-s"];
+  const words = ["curl", stream ? "-sN" : "-s"];
   if (key) words.push("-H", '"X-API-Key: $KEY"');
   for (const [name, value] of headers) words.push("-H", quote(`${name}: ${value}`));
   const implied = json !== undefined ? "POST" : file ? "PUT" : "GET";

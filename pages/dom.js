@@ -84,12 +84,7 @@ export function button(text, { icon: shape, hide, kind = "", click, ...props } =
 // Control and direction characters would hide or disguise a name: each becomes a mark that can be seen.
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-function mark(c) {
-  const code = c.charCodeAt(0);
-  if (code < 32) return String.fromCharCode(0x2400 + code);
-  if (code === 127) return "\u2421";
-  return `\u2039U+${code.toString(16).toUpperCase().padStart(4, "0")}\u203a`;
-}
+const mark = (c) => `\u2039U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u203a`;
 
 // For names: all of it on one line, nothing hidden.
 export function visible(text) {

@@ -9,6 +9,8 @@ export const left = (box) => (Date.parse(box.expires_at) - now()) / 1000;
 
 export const urgency = (seconds) => (seconds < 60 ? "bad" : seconds < 300 ? "warn" : "");
 
+export const short = (id) => id.replace(/^(sb|snap)_(.{6}).*$/, "$1_$2\u2026");
+
 // What a person calls it: its label "name", else its id.
 export const nameOf = (box) => visible(box.labels?.name || box.id);
 
@@ -39,7 +41,7 @@ function row(id) {
         if (box.network) parts.push("network");
         if (!box.read_only_rootfs) parts.push("writable root");
         fill(facts, parts.join(" \u00b7 "));
-        fill(name, nameOf(box));
+        fill(name, nameOf(box), box.labels?.name ? h("small", { class: "mono" }, ` ${short(box.id)}`) : null);
         name.className = box.labels?.name ? "name" : "name mono";
         dot.className = `dot ${box.status}`;
         link.title = box.labels?.name ? box.id : "";
@@ -64,11 +66,13 @@ export function sandboxList({ create, signal }) {
   const count = h("span", { class: "count" });
   const filter = h("input", { type: "search", placeholder: "Filter by id, image, label", "aria-label": "Filter sandboxes", autocomplete: "off", spellcheck: "false" });
   const more = button("Show more", { kind: "wide", hidden: true });
+  const empty = h("p", { class: "none", hidden: true });
   const element = h(
     "section",
     { class: "list", "aria-label": "Sandboxes" },
-    h("header", null, h("h1", null, "Sandboxes ", count), button("Create", { icon: "add", kind: "primary", click: create })),
+    h("header", null, h("h2", null, "Sandboxes ", count), button("Create", { icon: "add", kind: "primary", click: create })),
     filter,
+    empty,
     list,
     more,
   );
@@ -99,11 +103,9 @@ export function sandboxList({ create, signal }) {
     }
     mark();
     filter.hidden = sandboxes.size < 6 && text === "";
-    if (!text || found.length) empty.remove();
-    else if (!empty.isConnected) list.after(empty);
+    empty.textContent = text ? "None matches." : "None yet.";
+    empty.hidden = found.length > 0;
   }
-
-  const empty = h("p", { class: "none" }, "None matches.");
 
   function mark() {
     for (const [id, r] of rows) {

@@ -154,6 +154,9 @@ function frame() {
 
 const made = {};
 
+// Where each page was, to come back to.
+const hashes = {};
+
 function show() {
   const name = here();
   document.title = `${PAGES[name].title} \u00b7 agent-sandbox`;
@@ -178,7 +181,8 @@ function show() {
 
 function go(name) {
   if (name === here()) return;
-  history.pushState(null, "", new URL(name, BASE).pathname);
+  hashes[here()] = location.hash;
+  history.pushState(null, "", new URL(name, BASE).pathname + (hashes[name] ?? ""));
   show();
   main.focus({ preventScroll: true });
   scrollTo(0, 0);

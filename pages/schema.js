@@ -26,7 +26,7 @@ export function flat(doc, node) {
   delete out.allOf;
   for (const part of s.allOf) {
     const p = flat(doc, part);
-    Object.assign(out, { ...p, ...out, properties: { ...p.properties, ...out.properties }, required: [...out.required, ...(p.required ?? [])] });
+    Object.assign(out, { ...p, ...out, properties: { ...out.properties, ...p.properties, ...out.properties }, required: [...out.required, ...(p.required ?? [])] });
   }
   return out;
 }

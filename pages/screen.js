@@ -6,6 +6,7 @@ export const LINES_MAX = 2000;
 const CHARS_MAX = 1 << 20;
 const LINE_CHARS_MAX = 32768;
 const PAUSE_MS = 30;
+const PAUSE_MAX_MS = 1000;
 
 const DARK = new Set([0, 1, 4, 5, 8]);
 
@@ -13,8 +14,9 @@ const DARK = new Set([0, 1, 4, 5, 8]);
 function onGround(bg) {
   if (bg === "ink") return "page";
   if (typeof bg === "number") return DARK.has(bg) ? 15 : 0;
-  const [r, g, b] = [1, 3, 5].map((at) => parseInt(bg.slice(at, at + 2), 16));
-  return 0.299 * r + 0.587 * g + 0.114 * b < 128 ? 15 : 0;
+  // The one of black and white that stands out more: relative luminance against the point where both are equal.
+  const [r, g, b] = [1, 3, 5].map((at) => (parseInt(bg.slice(at, at + 2), 16) / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b < 0.179 ? "white" : "black";
 }
 
 // An element for a piece of text in one style: classes for the 16 colours, a custom property for others.
@@ -53,6 +55,7 @@ export class Screen {
     this.pending = [];
     this.pendingChars = 0;
     this.timer = null;
+    this.pause = PAUSE_MS;
     this.left = 0;
     this.total = { stdout: 0, stderr: 0 };
     this.lines = [];
@@ -78,7 +81,7 @@ export class Screen {
       this.pendingChars -= dropped.text.length;
       this.left += dropped.text.length;
     }
-    if (this.timer === null) this.timer = setTimeout(() => this.flush(), PAUSE_MS);
+    if (this.timer === null) this.timer = setTimeout(() => this.flush(), this.pause);
   }
 
   // Takes what has come since the last time, and shows it.
@@ -94,9 +97,8 @@ export class Screen {
     for (const { stream, text } of work) this.parsers[stream].feed(text);
     this.show();
     this.changed();
-    // Never busy more than a third of the time.
-    if (this.pending.length === 0) return;
-    this.timer = setTimeout(() => this.flush(), Math.max(PAUSE_MS, 2 * (performance.now() - began)));
+    // Showing takes at most a quarter of the time, whatever comes in.
+    this.pause = Math.min(PAUSE_MAX_MS, Math.max(PAUSE_MS, 3 * (performance.now() - began)));
   }
 
   // More lines at once than can be kept: those that would go at once are not even made.
@@ -174,6 +176,7 @@ export class Screen {
     const touched = this.lines.length > 0 && this.lines.at(-1).dirty ? [this.lines.at(-1)] : [];
     for (const line of touched) this.draw(line);
     const drop = Math.max(0, this.fresh.length - LINES_MAX);
+    if (drop > 0) this.forget();
     for (const line of this.fresh.slice(0, drop)) this.left += line.chars + 1;
     const box = document.createDocumentFragment();
     for (const line of this.fresh.slice(drop)) {
@@ -185,6 +188,14 @@ export class Screen {
     this.fresh = [];
     this.element.append(box);
     this.trim();
+  }
+
+  // All lines that are shown make room at once: quicker than one by one.
+  forget() {
+    for (const line of this.lines) this.left += line.chars + 1;
+    this.lines = [];
+    this.element.replaceChildren();
+    this.note = null;
   }
 
   trim() {
@@ -200,7 +211,10 @@ export class Screen {
       line.element.remove();
     }
     if (this.left === 0) return;
-    if (!this.note) this.element.prepend((this.note = h("div", { class: "cut" })));
+    if (!this.note) {
+      this.note = h("div", { class: "cut" });
+      this.element.prepend(this.note);
+    }
     this.note.textContent = `${size(this.left)} of earlier output no longer shown`;
   }
 

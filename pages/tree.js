@@ -4,12 +4,11 @@ import { number, seconds } from "./create.js";
 import { confirm, field, formDialog, input, note } from "./dialog.js";
 import { ago, button, copyButton, fill, h, icon, plural, say, size, span, stamp, visible } from "./dom.js";
 import { family, lineage } from "./lineage.js";
-import { left, nameOf, urgency } from "./list.js";
+import { left, nameOf, short, urgency } from "./list.js";
 import { drop, put, sandboxes, snapshots, world } from "./world.js";
 
 const NODES_MAX = 300;
 
-const short = (id) => id.replace(/^(sb|snap)_(.{6}).*$/, "$1_$2\u2026");
 const title = (s) => (s.name ? visible(s.name) : s.id);
 
 export async function takeSnapshot(id) {
@@ -104,7 +103,7 @@ export function treePane(id, { rolledBack }) {
       "div",
       { class: "node snapshot" },
       icon("camera"),
-      h("span", { class: "label" }, h("strong", { class: s.name ? "" : "mono" }, h("bdi", null, title(s))), h("small", null, s.name ? h("span", { class: "mono", title: s.id }, `${short(s.id)} \u00b7 `) : null, `${facts.join(" \u00b7 ")} \u00b7 `, when)),
+      h("span", { class: "label" }, h("strong", { class: s.name ? "" : "mono" }, h("bdi", null, title(s))), h("small", null, when, ` \u00b7 ${facts.join(" \u00b7 ")}`, s.name ? h("span", { class: "mono", title: s.id }, ` \u00b7 ${short(s.id)}`) : null)),
       h(
         "span",
         { class: "tools" },
@@ -129,7 +128,7 @@ export function treePane(id, { rolledBack }) {
       "div",
       { class: `node sandbox ${mine ? "mine" : ""}` },
       h("span", { class: `dot ${b.status}` }, h("span", { class: "sr" }, b.status)),
-      h("span", { class: "label" }, mine ? h("strong", null, name) : h("a", { href: `#${b.id}` }, name), h("small", null, mine ? "this sandbox stands here" : time)),
+      h("span", { class: "label" }, mine ? h("strong", null, name) : h("a", { href: `#${b.id}` }, name), b.labels?.name ? h("small", { class: "mono" }, short(b.id)) : null, h("small", null, mine ? "this sandbox stands here" : time)),
     );
   }
 

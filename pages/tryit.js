@@ -42,8 +42,9 @@ export function startRequest(doc, op) {
     curl() {
       const query = { ...request.query() };
       for (const p of op.params) if (p.in === "query" && p.required && !(p.name in query)) query[p.name] = String(exampleOf(doc, p) ?? "");
-      const path = request.path(true).replace(/\{sandbox_id\}/g, "$SANDBOX").replace(/\{snapshot_id\}/g, "$SNAPSHOT");
-      const address = `${BASE.href}${path}${Object.keys(query).length ? `?${new URLSearchParams(query)}` : ""}`;
+      const path = request.path(true).replace(/\{(\w+?)(_id)?\}/g, (all, name) => `$${name.toUpperCase()}`);
+      const search = new URLSearchParams(query).toString().replaceAll("%2F", "/");
+      const address = `${BASE.href}${path}${search ? `?${search}` : ""}`;
       const text = request.body();
       const short = text === undefined ? undefined : compact(text);
       const file = request.type && binary(request.type) ? request.file?.name ?? true : undefined;
