@@ -52,7 +52,7 @@
 	    "the field",                                                                           \
 	    "memory_mb: must be an integer >= 16")                                                 \
 	X(429, "Too Many Requests", "limit_exceeded",                                              \
-	    "too many sandboxes, commands or processes; with `Retry-After`",                       \
+	    "too many sandboxes, snapshots, commands or processes; with `Retry-After`",            \
 	    "the limit of 20 sandboxes is reached; delete one or try again later")                 \
 	X(431, "Request Header Fields Too Large", "headers_too_large",                             \
 	    "the request head is over 16 KiB, or has more than 64 fields",                         \
