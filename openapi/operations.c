@@ -152,7 +152,7 @@ const struct operation operations[] = {
 	.tag = "Files",
 	.summary = "Read a file or folder as a tar",
 	.doc = "Format pax, not compressed.",
-	.params = "path detail",
+	.params = "tree detail",
 	.ok = {{200, "application/x-tar", NULL, "The tar.", NULL}},
 	.errors = WORK " 413"},
     {.at = "PUT " SB "/files/archive",
@@ -161,7 +161,7 @@ const struct operation operations[] = {
 	.summary = "Unpack a tar into a folder",
 	.doc = "The folder is made; it must be `/workspace` or below it. An archive with entries "
 	       "that would leave it, or with devices, is `400` and nothing of it is written.",
-	.params = "path detail",
+	.params = "tree detail",
 	.raw = "A tar, not compressed.",
 	.raw_type = "application/x-tar",
 	.ok = {{200, JSON, "Unpacked", "What was unpacked, and where.", NULL}},

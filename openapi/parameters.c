@@ -38,6 +38,11 @@ static const struct parameter parameters[] = {
 	"looked at.",
 	"'type': 'string', 'minLength': 1, 'maxLength': 4095, 'pattern': '^[^\\\\u0000]+$'",
 	"'notes/todo.txt'"},
+    {"tree", "path", "query", 1,
+	"Absolute, or relative to `/workspace`. `..` is resolved in the text, before links are "
+	"looked at.",
+	"'type': 'string', 'minLength': 1, 'maxLength': 4095, 'pattern': '^[^\\\\u0000]+$'",
+	"'src'"},
     {"folder", "path", "query", 0, "The folder: absolute, or relative to `/workspace`.",
 	"'type': 'string', 'minLength': 1, 'maxLength': 4095, 'pattern': '^[^\\\\u0000]+$', "
 	"'default': '/workspace'",

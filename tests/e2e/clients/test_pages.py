@@ -103,10 +103,10 @@ def test_the_curl_lines_work_in_a_shell(browse, server, tmp_path):
     (tmp_path / "FILE").write_bytes(b"\0" * 10240)
     env = os.environ | {"KEY": KEY, "SANDBOX": box.id, "SNAPSHOT": snap}
     wanted = {"readFile": 404, "createSandbox": 201, "createSnapshot": 201, "forkSnapshot": 201, "deleteSnapshot": 204, "deleteSandbox": 204}
-    last = ["forkSnapshot", "deleteSnapshot", "deleteSandbox"]
+    order = {"writeArchive": 0, "forkSnapshot": 2, "deleteSnapshot": 3, "deleteSandbox": 4}
     assert len(lines) > 20
     try:
-        for name in sorted(lines, key=lambda n: last.index(n) if n in last else -1):
+        for name in sorted(lines, key=lambda n: order.get(n, 1)):
             if name in ("rollbackSandbox", "getAsset"):
                 continue  # their examples name what is not here
             line = lines[name].replace("curl ", "curl --max-time 30 -o out -w '%{http_code}' ", 1)
@@ -144,7 +144,8 @@ def test_the_pure_parts(engine):
 def test_the_policy_of_the_pages_has_nothing_unsafe(api, path):
     answer = api.ask("GET", path, key="")
     assert answer.status_code == 200
-    assert answer.headers["Content-Security-Policy"] == CSP
+    policy = answer.headers["Content-Security-Policy"]
+    assert policy == CSP if not path.startswith("/assets") else policy.startswith("default-src 'none'; ") and "unsafe" not in policy
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     again = api.ask("GET", path, key="", headers={"If-None-Match": answer.headers["ETag"]})
     assert again.status_code == 304 and again.content == b""
@@ -165,16 +166,16 @@ WAYS_TO_MARKUP = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMPar
 WAYS_TO_CODE = r"\beval\(|new Function|setTimeout\(\s*[\"'`]|import\(\s*[^\"')]|javascript:"
 WAYS_TO_KEEP = r"localStorage|sessionStorage|indexedDB|document\.cookie|caches\.|serviceWorker|window\.name|sendBeacon"
 WAYS_OUT = r"[\"'`]https?://|[\"'`]//|WebSocket|EventSource|postMessage|BroadcastChannel"
-INLINE_STYLE = r"setAttribute\(\s*[\"'`]style|cssText|\bstyle:\s*[\"'`]|@import|url\("
+SVG = '"http://www.w3.org/2000/svg"'  # a name, not an address
+INLINE_STYLE = r"setAttribute\(\s*[\"'`]style|cssText|\bstyle:\s*[\"'`]|@import|\burl\([\"']?\w+:"
 
 
 def test_the_sources_know_no_way_to_markup_code_storage_or_elsewhere():
     for file in sorted(PAGES.iterdir()):
         text = file.read_text()
         for pattern in (WAYS_TO_MARKUP, WAYS_TO_CODE, WAYS_TO_KEEP, WAYS_OUT, INLINE_STYLE):
-            found = re.search(pattern, text)
-            if found and not (file.suffix == ".svg" and found[0].startswith('"http')):
-                raise AssertionError(f"{file.name}: {found[0]}")
+            found = re.search(pattern, text.replace(SVG, ""))
+            assert not found, f"{file.name}: {found[0]}"
         if file.suffix in (".js", ".css"):
             assert text.startswith(("//", "/*")), f"{file.name} does not begin with what it is for"
             assert text.count("\n") <= 500, f"{file.name} is too long"
