@@ -107,10 +107,10 @@ class Mcp:
         assert result["isError"] and "structuredContent" not in result, result
         return result["content"][0]["text"]
 
-    def memory(self):
-        """The most memory it had, in KiB."""
+    def memory(self, what="VmHWM"):
+        """Its memory, by default the most that it had, in KiB."""
         with open(f"/proc/{self.process.pid}/status") as f:
-            return int(next(line for line in f if line.startswith("VmHWM")).split()[1])
+            return int(next(line for line in f if line.startswith(what)).split()[1])
 
     def end(self, seconds=5):
         """Closes its input; its exit status."""

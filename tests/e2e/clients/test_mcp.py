@@ -342,6 +342,30 @@ def test_memory_does_not_grow_with_output(m, box):
     assert r["stdout"].endswith("end\n") and (SANITIZED or m.memory() - before < 16 << 10)
 
 
+@pytest.mark.limit(120)
+def test_memory_does_not_grow_with_calls(m, box):
+    box.put("f", b"x" * 10000)
+    me = {"sandbox_id": box.id}
+    kinds = [
+        ("sandbox_exec", me | {"command": "echo hi"}), ("sandbox_list", {}), ("sandbox_read_file", me | {"path": "f"}),
+        ("sandbox_list_files", me), ("sandbox_write_file", me | {"path": "g", "content": "y" * 10000}), ("sandbox_exec", me),
+        ("sandbox_read_file", me | {"path": "none"}), ("no_such_tool", {}),
+    ]  # fmt: skip
+
+    def many(rounds):
+        for _ in range(rounds):
+            numbers = [m.begin_tool(tool, {"progressToken": 1}, **arguments) for tool, arguments in kinds]
+            gone = m.begin_tool("sandbox_exec", **me, command="sleep 5")
+            m.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": gone}})
+            for n in numbers:
+                m.answer(n)
+
+    many(40)
+    before = m.memory("VmRSS")
+    many(120)
+    assert SANITIZED or m.memory("VmRSS") - before < 1 << 10
+
+
 def test_command_that_times_out_keeps_its_output(m, box):
     r = m.tool("sandbox_exec", sandbox_id=box.id, command="echo begun; sleep 60", timeout_seconds=0.5)
     assert (r["stdout"], r["timed_out"], r["exit_code"]) == ("begun\n", True, 137)
