@@ -186,7 +186,7 @@ def upload(sandbox_id: str, local: Local, path: str, mode: Optional[int], progre
 
 
 def download(sandbox_id: str, path: str, local: Local, overwrite: bool, progress: Optional[Progress]) -> Download[int]:
-    request = Request("GET", _sandbox(sandbox_id, "/files"), {"path": path}, progress=progress)
+    request = Request("GET", _sandbox(sandbox_id, "/files"), {"path": path}, safe=True, progress=progress)
     return Download(request, BINARY, FileSink(local, overwrite))
 
 
@@ -204,12 +204,12 @@ def upload_folder(sandbox_id: str, local: PathLike, path: str, progress: Optiona
 
 
 def download_archive(sandbox_id: str, path: str, local: Local, overwrite: bool, progress: Optional[Progress]) -> Download[int]:
-    request = Request("GET", _sandbox(sandbox_id, "/files/archive"), {"path": path}, progress=progress)
+    request = Request("GET", _sandbox(sandbox_id, "/files/archive"), {"path": path}, safe=True, progress=progress)
     return Download(request, TAR, FileSink(local, overwrite))
 
 
 def download_folder(sandbox_id: str, path: str, local: PathLike, progress: Optional[Progress]) -> Download[list[str]]:
-    request = Request("GET", _sandbox(sandbox_id, "/files/archive"), {"path": path}, progress=progress)
+    request = Request("GET", _sandbox(sandbox_id, "/files/archive"), {"path": path}, safe=True, progress=progress)
     return Download(request, TAR, FolderSink(local))
 
 

@@ -81,15 +81,15 @@ class SyncTransport(_Common):
         attempts = Attempts(call.request, self.retries)
         while True:
             try:
-                return self._once(call)
+                return self._once(call, attempts)
             except SandboxAPIError as error:
                 seconds = attempts.pause(error)
             if seconds is None:
                 return call.take(Answer(httpx.Response(204), self.wire.where))
             time.sleep(seconds)
 
-    def _once(self, call: Call[T]) -> T:
-        with self._opened(call.request) as (answer, response):
+    def _once(self, call: Call[T], attempts: Attempts) -> T:
+        with self._opened(call.request, attempts) as (answer, response):
             ok = response.is_success
             if ok and call.content_type is not None:
                 answer.must_be(call.content_type)
@@ -114,7 +114,7 @@ class SyncTransport(_Common):
 
     @contextlib.contextmanager
     def _streaming(self, request: Request, content_type: str) -> Generator[tuple[Answer, httpx.Response], None, None]:
-        with self._opened(request) as (answer, response):
+        with self._opened(request, Attempts(request, self.retries)) as (answer, response):
             if not response.is_success:
                 body = Body(answer, bounded=True)
                 for chunk in response.iter_bytes():
@@ -125,22 +125,29 @@ class SyncTransport(_Common):
             yield answer, response
 
     @contextlib.contextmanager
-    def _opened(self, request: Request) -> Generator[tuple[Answer, httpx.Response], None, None]:
-        arguments, source = self.start(request)
-        content: Any = source
-        if source is not None and not isinstance(source, bytes):
-            content = self._pieces(source, request)
+    def _opened(self, request: Request, attempts: Attempts) -> Generator[tuple[Answer, httpx.Response], None, None]:
+        response = self._send(request, attempts)
         try:
-            built = self.http.build_request(content=content, **arguments)
-            response = self.http.send(built, stream=True, follow_redirects=False)
-            try:
-                yield Answer(response, self.wire.where), response
-            finally:
-                response.close()
+            yield Answer(response, self.wire.where), response
         except _WRONG as exc:
             if isinstance(exc, SandboxAPIError):
                 raise
             raise self.wire.explain(exc) from exc
+        finally:
+            response.close()
+
+    def _send(self, request: Request, attempts: Attempts) -> httpx.Response:
+        while True:
+            arguments, source = self.start(request)
+            content: Any = source
+            if source is not None and not isinstance(source, bytes):
+                content = self._pieces(source, request)
+            try:
+                built = self.http.build_request(content=content, **arguments)
+                return self.http.send(built, stream=True, follow_redirects=False)
+            except _WRONG as exc:
+                error = self.wire.explain(exc)
+            time.sleep(attempts.pause(error) or 0)
 
     @staticmethod
     def _pieces(source: Source, request: Request) -> Iterator[bytes]:
@@ -212,15 +219,15 @@ class AsyncTransport(_Common):
         attempts = Attempts(call.request, self.retries)
         while True:
             try:
-                return await self._once(call)
+                return await self._once(call, attempts)
             except SandboxAPIError as error:
                 seconds = attempts.pause(error)
             if seconds is None:
                 return call.take(Answer(httpx.Response(204), self.wire.where))
             await asyncio.sleep(seconds)
 
-    async def _once(self, call: Call[T]) -> T:
-        async with self._opened(call.request) as (answer, response):
+    async def _once(self, call: Call[T], attempts: Attempts) -> T:
+        async with self._opened(call.request, attempts) as (answer, response):
             ok = response.is_success
             if ok and call.content_type is not None:
                 answer.must_be(call.content_type)
@@ -254,7 +261,7 @@ class AsyncTransport(_Common):
 
     @contextlib.asynccontextmanager
     async def _streaming(self, request: Request, content_type: str) -> AsyncGenerator[tuple[Answer, httpx.Response], None]:
-        async with self._opened(request) as (answer, response):
+        async with self._opened(request, Attempts(request, self.retries)) as (answer, response):
             if not response.is_success:
                 body = Body(answer, bounded=True)
                 async for chunk in response.aiter_bytes():
@@ -265,22 +272,29 @@ class AsyncTransport(_Common):
             yield answer, response
 
     @contextlib.asynccontextmanager
-    async def _opened(self, request: Request) -> AsyncGenerator[tuple[Answer, httpx.Response], None]:
-        arguments, source = self.start(request)
-        content: Any = source
-        if source is not None and not isinstance(source, bytes):
-            content = self._pieces(source, request)
+    async def _opened(self, request: Request, attempts: Attempts) -> AsyncGenerator[tuple[Answer, httpx.Response], None]:
+        response = await self._send(request, attempts)
         try:
-            built = self.http.build_request(content=content, **arguments)
-            response = await self.http.send(built, stream=True, follow_redirects=False)
-            try:
-                yield Answer(response, self.wire.where), response
-            finally:
-                await response.aclose()
+            yield Answer(response, self.wire.where), response
         except _WRONG as exc:
             if isinstance(exc, SandboxAPIError):
                 raise
             raise self.wire.explain(exc) from exc
+        finally:
+            await response.aclose()
+
+    async def _send(self, request: Request, attempts: Attempts) -> httpx.Response:
+        while True:
+            arguments, source = self.start(request)
+            content: Any = source
+            if source is not None and not isinstance(source, bytes):
+                content = self._pieces(source, request)
+            try:
+                built = self.http.build_request(content=content, **arguments)
+                return await self.http.send(built, stream=True, follow_redirects=False)
+            except _WRONG as exc:
+                error = self.wire.explain(exc)
+            await asyncio.sleep(attempts.pause(error) or 0)
 
     @staticmethod
     async def _pieces(source: Source, request: Request) -> AsyncIterator[bytes]:

@@ -228,7 +228,11 @@ class Wire:
 
     def explain(self, exc: Exception) -> SandboxAPIError:
         """The error for what httpx raised."""
-        why = one_line(str(exc)) or type(exc).__name__
+        error = self._explained(exc, one_line(str(exc)) or type(exc).__name__)
+        error.__cause__ = exc
+        return error
+
+    def _explained(self, exc: Exception, why: str) -> SandboxAPIError:
         if isinstance(exc, (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
             return SandboxConfigError(0, "configuration", f"cannot send this request: {why}")
         if isinstance(exc, (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)):
