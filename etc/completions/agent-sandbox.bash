@@ -1,0 +1,62 @@
+# Completion of agent-sandbox(1) for bash. Verbs and options come from the command's own help, ids and
+# paths from the server.
+
+# "  create     Makes a sandbox ..." of the help
+_agent_sandbox_verbs() {
+	agent-sandbox --help 2>/dev/null | sed -n 's/^  \([a-z][a-z]*\)  *[A-Z].*/\1/p'
+}
+
+# "  -i, --image IMAGE  ..." of the help of a verb
+_agent_sandbox_options() {
+	agent-sandbox "$1" --help 2>/dev/null | sed -n 's/^  \(-[a-z], \)\{0,1\}\(--[a-z-]*\).*/\2/p'
+	echo --help
+}
+
+_agent_sandbox_ids() {
+	agent-sandbox ls -q 2>/dev/null
+}
+
+_agent_sandbox_snapshots() {
+	agent-sandbox snapshots -q 2>/dev/null
+}
+
+# SANDBOX:PATH: names in the folder of the path; names with special characters are left to the user.
+_agent_sandbox_paths() {
+	local sandbox=${1%%:*} path=${1#*:} folder=""
+	case $path in */*) folder=${path%/*}/ ;; esac
+	agent-sandbox files -q "$sandbox:$folder" 2>/dev/null | grep -v '[\\ ]' | sed "s|^|$sandbox:$folder|"
+}
+
+_agent_sandbox() {
+	local line=${COMP_LINE:0:COMP_POINT} cur verb="" word n=0 list=""
+	local -a words
+	read -ra words <<<"$line"
+	case $line in
+	*[[:blank:]]) cur="" ;;
+	*) cur=${words[-1]} && unset 'words[-1]' ;;
+	esac
+	for word in "${words[@]:1}"; do
+		case $word in
+		-*) ;;
+		*) if [ -z "$verb" ]; then verb=$word; else n=$((n + 1)); fi ;;
+		esac
+	done
+	case $verb:$n:$cur in
+	:*:-*) list="--help --version --url --key-file --json" ;;
+	:*) list=$(_agent_sandbox_verbs) ;;
+	exec:[1-9]*) return ;;
+	*:*:-*) list=$(_agent_sandbox_options "$verb") ;;
+	help:0:*) list=$(_agent_sandbox_verbs) ;;
+	fork:0:* | rollback:1:* | show:*:sn* | rm:*:sn*) list=$(_agent_sandbox_snapshots) ;;
+	cat:*:*:* | put:*:*:* | cp:*:*:* | files:*:*:*) list=$(_agent_sandbox_paths "$cur") ;;
+	cat:* | cp:* | put:*) list=$(_agent_sandbox_ids | sed 's/$/:/') && compopt -o nospace -o default ;;
+	show:0:* | rm:* | exec:0:* | timeout:0:* | snapshot:0:* | snapshots:0:* | rollback:0:* | files:0:*) list=$(_agent_sandbox_ids) ;;
+	esac
+	mapfile -t COMPREPLY < <(compgen -W "$list" -- "$cur")
+	# What stands before the last colon is a word of its own to bash, and not replaced.
+	case $cur$COMP_WORDBREAKS in
+	*:*:*) COMPREPLY=("${COMPREPLY[@]#"${cur%:*}:"}") ;;
+	esac
+}
+
+complete -F _agent_sandbox agent-sandbox

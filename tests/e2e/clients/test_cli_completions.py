@@ -1,0 +1,101 @@
+"""The completions, in the shells that they are for: verbs, options, ids and paths, and nothing said when there is no server."""
+
+import re
+import subprocess
+
+import pytest
+from cli_kit import COMMAND, Cli, Terminal
+from harness import ROOT
+
+FOLDER = ROOT / "etc/completions"
+VERBS = set("create ls show exec cp cat put files snapshot snapshots rollback fork timeout rm openapi serve keygen doctor".split())
+
+
+def bash(env, line):
+    script = (
+        f'source "{FOLDER}/agent-sandbox.bash"; COMP_LINE=$1 COMP_POINT=${{#1}}; _agent_sandbox 2>&1; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    )
+    p = subprocess.run(["bash", "-c", script, "bash", line], env=env, capture_output=True, text=True, timeout=30)
+    found = [x for x in p.stdout.splitlines() if "compopt" not in x]
+    # What stands before a colon is not repeated.
+    last = line.split(" ")[-1]
+    return {last.rpartition(":")[0] + ":" + x if ":" in last else x for x in found if x}
+
+
+def fish(env, line):
+    script = f'source "{FOLDER}/agent-sandbox.fish"; complete -C $argv[1]'
+    p = subprocess.run(["fish", "--no-config", "-c", script, line], env=env, capture_output=True, text=True, timeout=30)
+    assert p.stderr == ""
+    return {x.split("\t")[0] for x in p.stdout.splitlines()}
+
+
+def zsh(env, line):
+    """On a terminal, since its completion runs only in its line editor; what fits is shown in a list, or put into the line when it is one."""
+    one = Terminal(["zsh", "-f", "-i"], env, rows=60, columns=120)
+    setup = f"PS1='> '; fpath=('{FOLDER}' $fpath); autoload -U compinit; compinit -u -D; zstyle ':completion:*' menu no; unsetopt automenu; setopt autolist noalwayslastprompt; LISTMAX=0; echo rea''dy\n"
+    one.type(setup.encode())
+    one.until(b"ready\r\n").until(b"> ")
+    one.text = b""
+    one.type(line.encode() + b"\t\t")
+    size, quiet = 0, 0
+    while quiet < 6:
+        one.read(0.5)
+        size, quiet = len(one.text), quiet + 1 if len(one.text) == size else 0
+    one.type(b"\x03")
+    one.read(0.2)
+    one.kill()
+    text = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b" ", one.text.replace(b"\x07", b"")).decode(errors="replace")
+    return set(re.split(r"\s+", text))
+
+
+SHELLS = {"bash": bash, "fish": fish, "zsh": zsh}
+
+
+@pytest.fixture(params=list(SHELLS))
+def shell(request, tmp_path):
+    """shell(url, line): the words that are offered."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/agent-sandbox").symlink_to(COMMAND)
+
+    def offered(url, line):
+        env = Cli(url).env | {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+        return SHELLS[request.param](env, line)
+
+    return offered
+
+
+def test_verbs(shell):
+    assert shell("http://127.0.0.1:1", "agent-sandbox ") >= VERBS
+    assert {"snapshot", "snapshots"} <= shell("http://127.0.0.1:1", "agent-sandbox sna")
+
+
+def test_options_of_a_verb(shell):
+    assert {"--image", "--timeout", "--network", "--json", "--help"} <= shell("http://127.0.0.1:1", "agent-sandbox create --")
+    assert {"--force", "--all-links"} <= shell("http://127.0.0.1:1", "agent-sandbox cp --")
+
+
+def test_ids(shell, server, box):
+    for verb in ("show", "exec", "rm", "timeout", "snapshot", "rollback", "files"):
+        found = shell(server.url, f"agent-sandbox {verb} sb")
+        assert box.id in {x.rstrip(":") for x in found}, verb
+
+
+def test_ids_of_snapshots(shell, server, box, api):
+    snapshot = box.snapshot()
+    api.snapshots.append(snapshot)
+    for line in ("fork ", f"rollback {box.id} ", "rm sn", "show sn"):
+        assert snapshot in shell(server.url, f"agent-sandbox {line}"), line
+
+
+def test_paths_in_a_sandbox(shell, server, box):
+    box.put("folder/inner.txt")
+    box.put("fo\x1b[31m odd")
+    found = shell(server.url, f"agent-sandbox cat {box.id}:")
+    assert any(x.endswith("folder") for x in found) and not any("\x1b" in x for x in found)
+    assert any(x.endswith("inner.txt") for x in shell(server.url, f"agent-sandbox cat {box.id}:folder/"))
+
+
+def test_nothing_is_said_without_a_server(shell):
+    for line in ("show ", "fork ", "cat x:"):
+        found = " ".join(shell("http://127.0.0.1:1", f"agent-sandbox {line}"))
+        assert "sb_" not in found and "nothing answers" not in found
