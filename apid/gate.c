@@ -161,6 +161,17 @@ find_head(struct conn *c, int *status)
 	return 0;
 }
 
+/* Whether what begins is not HTTP, but such as a TLS handshake: then nobody need wait for its end.
+ */
+static int
+is_no_text(struct conn *c)
+{
+	unsigned char first;
+
+	return evbuffer_copyout(c->raw, &first, 1) == 1 &&
+	       (first > 126 || (first < 32 && first != '\r' && first != '\n'));
+}
+
 /* Moves at most one request on: its head is parsed, and evhttp's input gets a line that starts an
  * answer. */
 static void
@@ -176,6 +187,8 @@ run_head(struct conn *c)
 			refuse_head(c, 414, "the request target is longer than 8 KiB");
 		else if (status != 0)
 			refuse_head(c, 431, "the request head is larger than 16 KiB");
+		else if (is_no_text(c))
+			refuse_head(c, 400, "this is no HTTP; TLS is not spoken at this port");
 		return;
 	}
 	free(c->text);

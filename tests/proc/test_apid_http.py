@@ -54,6 +54,13 @@ def test_refusals_of_the_gate_have_the_one_shape_and_headers(server):
         assert line in top
 
 
+def test_tls_at_this_port_is_told_at_once(server):
+    """A client that says https:// need not wait until the time for a request head is over."""
+    for hello in (bytes.fromhex("16030100c8010000c40303"), b"\x80\x2e\x01", b"\x00"):
+        got, end = server.raw(hello, wait=5)
+        assert statuses(got) == [400] and b"TLS" in got and end == "closed"
+
+
 def test_target_over_8_kib_is_414(server):
     assert statuses(server.raw(head("GET", "/v1/sandboxes?x=" + "a" * 9000))[0]) == [414]
     assert statuses(server.raw(b"GET /" + b"a" * 40000)[0]) == [414]
