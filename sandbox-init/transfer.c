@@ -23,6 +23,7 @@
 
 #define STALL_US 30000000 /* frozen that long without credit: its client is not coming for it */
 #define CLEAN_US 3000000  /* a worker that cleans up for longer is killed */
+#define SWEEP_US 100000   /* before what a killed one left is removed, and between two attempts */
 
 struct transfer {
 	struct channel *ch; /* NULL: called off, the worker cleans up */
@@ -129,6 +130,48 @@ try_finish(void *arg)
 	}
 }
 
+static void on_control(void *, short);
+
+/* The stall timer of a sweeper, until a process for it can be had. */
+static void
+sweeper_start(void *arg)
+{
+	struct transfer *t = arg;
+	int control[2] = {-1, -1};
+
+	t->worker = -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) == 0)
+		t->worker = worker_fork(&t->job, control[1], control[1], t->folder);
+	close(control[1]);
+	if (t->worker < 0) {
+		close(control[0]);
+		timer_set(&t->stall, loop_now() + SWEEP_US, sweeper_start, t);
+		return;
+	}
+	loop_watch(&t->control, control[0], on_control, t);
+	t->control.events = POLLIN;
+}
+
+/* A command of the sandbox has killed an IMPORT: what it had unpacked aside goes in the background.
+ */
+static void
+sweep_after(struct transfer *t)
+{
+	struct transfer *s;
+
+	if (t->job.staging[0] == '\0')
+		return;
+	s = mem_new(sizeof(*s));
+	s->control.fd = s->out.fd = s->in.fd = -1;
+	s->job.sweeps = 1;
+	memcpy(s->job.staging, t->job.staging, sizeof(s->job.staging));
+	t->job.staging[0] = '\0';
+	s->folder = t->folder;
+	t->folder = -1;
+	cleaning++;
+	timer_set(&s->stall, loop_now() + SWEEP_US, sweeper_start, s);
+}
+
 int
 transfer_cleaning(void)
 {
@@ -149,8 +192,10 @@ on_control(void *arg, short revents)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n != (ssize_t)sizeof(r)) {
-		r.status = 500;
-		strcpy(r.text, "the archive process was killed");
+		r.status = 409;
+		strcpy(r.text, "the process that did it was killed, by a command of the sandbox or "
+			       "for lack of memory");
+		sweep_after(t);
 	}
 	r.text[sizeof(r.text) - 1] = '\0';
 	if (!t->stopping)
@@ -265,8 +310,10 @@ start_worker(struct transfer *t)
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) == 0)
 		t->worker = worker_fork(&t->job, data[t->job.export], control[1], t->folder);
 	error = errno;
-	close(t->folder);
-	t->folder = -1;
+	if (t->job.staging[0] == '\0') { /* else it may be needed to remove that */
+		close(t->folder);
+		t->folder = -1;
+	}
 	close(control[1]);
 	close(data[t->job.export]);
 	if (t->worker < 0) {

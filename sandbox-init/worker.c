@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "sandbox-init/sweep.h"
 #include "sandbox-init/worker.h"
 
 /* First out of the way, so that none is overwritten before it was copied. */
@@ -35,6 +36,10 @@ worker_fork(const struct worker_job *job, int data, int control, int folder)
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	if (job->sweeps) {
+		sweep(WORKER_FOLDER, job->staging);
+		worker_done(200, "", "");
 	}
 	if (job->export)
 		export_run(job);

@@ -27,7 +27,8 @@ struct worker_job {
 	int export;
 	int exact; /* EXPORT: all others stand still, modes may be changed for a moment; IMPORT:
 		      RESTORE */
-	char name[256];              /* EXPORT of one file: its name */
+	char name[256]; /* EXPORT of one file: its name */
+	int sweeps;     /* nothing but to remove staging, whose own worker was killed */
 	char staging[TEMP_NAME_MAX]; /* IMPORT: name of the folder to unpack into first; "" when
 					exact */
 	/* IMPORT: folders between /workspace and the target, to tell where a link leads; -1: not

@@ -3,12 +3,13 @@
 import io
 import os
 import re
+import socket
 import tarfile
 import threading
 import time
 
 import pytest
-from harness import at_once, check_error, codes, raw, request
+from harness import at_once, check_error, codes, raw, request, wait_until
 
 INFO = {"name", "path", "type", "size", "modified_at"}
 
@@ -231,6 +232,18 @@ def test_archive_merges_into_what_is_there_or_changes_nothing(box):
     ):  # fmt: skip
         check_error(box.api.ask("PUT", box.path + "/files/archive", params={"path": "d"}, data=bad), 400)
         assert box.names("d") == ["keep", "new", "sub"] and box.names() == ["d"]
+
+
+def test_archive_whose_process_another_request_ends_is_409_and_leaves_nothing(box):
+    tar = tar_of(("a", b"a" * 400_000, REG, ""), ("b", b"b" * 400_000, REG, ""))
+    head = request("PUT", box.path + "/files/archive?path=sub", f"Content-Length: {len(tar)}")
+    for end in ("true", "kill -9 $PPID; sleep 5"):
+        with socket.create_connection(("127.0.0.1", int(box.api.url.rsplit(":", 1)[1])), 10) as c:
+            c.sendall(head + tar[:500_000])
+            assert wait_until(lambda: box.sh("ls -A sub 2>/dev/null; true") != "", 10)
+            box.exec(end, "?kill_others=true" if end == "true" else "")
+            assert codes(c.recv(65536)) == [409]
+        assert wait_until(lambda: box.names("sub") == [], 10), box.names("sub")
 
 
 def test_missing_or_foreign_sandbox_is_404_for_every_file_route(api):
