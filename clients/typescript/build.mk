@@ -1,6 +1,7 @@
 # The npm package of the TypeScript SDK. It is compiled in build/clients/typescript by the pinned compiler; nothing is written here.
 TS := build/clients/typescript
 TS_PACKAGE := build/clients/agent-sandbox-sdk-$(VERSION).tgz
+CLIENT_PACKAGES += $(TS_PACKAGE)
 TS_NPM = PATH=$(CURDIR)/build/venv/bin:$$PATH npm --prefix $(TS) --loglevel error
 
 .PHONY: clients-typescript
