@@ -80,6 +80,8 @@ const OF_SANDBOX = {
   download: (s, o, a) => sdk.download(s, a.path, a.local, o),
   upload_archive: (s, o, a) => sdk.uploadArchive(s, a.local, a.path, o),
   download_archive: (s, o, a) => sdk.downloadArchive(s, a.path, a.local, o),
+  upload_folder: (s, o, a) => sdk.uploadFolder(s, a.local, a.path, o),
+  download_folder: (s, o, a) => sdk.downloadFolder(s, a.path, a.local, o),
   snapshot: (s, o, a) => s.snapshot(a.name, o),
   rollback: (s, o, a) => s.rollback(a.snapshot, o),
 };
