@@ -15,7 +15,7 @@ from drivers import DRIVERS, Failure, TypeScriptDriver, listing
 from harness import KEY, ROOT, free_port, wait_until
 
 HOSTILE = "\x1b[31mred\x1b[0m\x07\rnext\nline\u202e"
-NO_FOLDERS = {"typescript": "folders are for Node programs to walk: there are archives"}
+NO_FOLDERS = {}
 
 
 @pytest.fixture(scope="session")
