@@ -1,7 +1,7 @@
 PROGRAMS += apid
 APID_OBJS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard apid/*.c))
 # Every file of pages/ is served, and the description of the API. "pages" itself: a file that goes changes only that.
-PAGES := $(filter-out %.mk %.md,$(wildcard pages/*)) $(BUILD)/gen/openapi.json
+PAGES := $(filter-out %.mk %.md %~,$(wildcard pages/*)) $(BUILD)/gen/openapi.json
 $(BUILD)/gen/pages.inc: apid/pages-table $(PAGES) pages
 	@mkdir -p $(@D)
 	apid/pages-table $(PAGES) > $@

@@ -206,6 +206,9 @@ parse_field(const char *p, const char *eol, struct head *h, struct counts *c, co
 	for (i = 0; i < FIELDS; i++) {
 		if (!slice_is(name, field_names[i]))
 			continue;
+		/* A list may go on in another line; what it begins with will do. */
+		if (h->field[i].p != NULL && i == FIELD_IF_NONE_MATCH)
+			return 0;
 		if (h->field[i].p != NULL) {
 			*why = "a header field that may come once was sent twice";
 			return 400;

@@ -32,7 +32,8 @@ struct slice {
 	size_t n;
 };
 
-/* The fields that we read; every other one is dropped. None of them may come twice. */
+/* The fields that we read; every other one is dropped. None may come twice but If-None-Match, whose
+ * second one is dropped. */
 enum head_field {
 	FIELD_HOST,
 	FIELD_AUTHORIZATION,

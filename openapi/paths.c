@@ -153,7 +153,7 @@ by_number(const void *a, const void *b)
 static void
 put_errors(json_t *answers, const char *const *lists, size_t nlists)
 {
-	int numbers[64];
+	int numbers[64] = {0};
 	size_t n = 0, i;
 	char word[8];
 
@@ -217,8 +217,9 @@ body_of(const struct route *route, const struct operation *op)
 
 		json = json_object();
 		put(json, "schema", reference("schemas", op->body));
-		json_object_foreach (examples, name, v)
+		json_object_foreach (examples, name, v) {
 			put(wrapped, name, json_pack("{sO}", "value", v));
+		}
 		put(json, "examples", wrapped);
 		put(content, "application/json", json);
 		json_decref(examples);

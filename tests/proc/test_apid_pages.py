@@ -60,6 +60,11 @@ def test_a_file_that_the_client_has_is_not_sent_again(server, form):
         assert "Content-Type" not in answer.headers and policy(answer) == PAGE_POLICY
 
 
+def test_a_list_of_validators_may_stand_in_two_lines(server):
+    out, _ = server.raw(head("GET", "/docs", 'If-None-Match: "a"', 'If-None-Match: "b"', "Connection: close"))
+    assert out.startswith(b"HTTP/1.1 200 ")
+
+
 def test_the_connection_goes_on_behind_a_304(server):
     tag = server("GET", "/docs", key=None).headers["ETag"]
     request = head("GET", "/docs", f"If-None-Match: {tag}")

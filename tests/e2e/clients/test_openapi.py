@@ -63,6 +63,37 @@ def test_the_same_source_gives_the_same_bytes():
     assert again == openapi_kit.DOCUMENT.read_bytes()
 
 
+@pytest.mark.parametrize(
+    "file, old, new, said",
+    [
+        (
+            "apid/routes.h",
+            '"/fork", snapshot_fork)',
+            '"/fork", snapshot_fork) X(GET, NONE, KEY, "/v1/new", snapshot_get)',
+            "operations are described, apid has",
+        ),
+        ("apid/routes.h", '"/console"', '"/terminal"', "nothing is said about GET /terminal"),
+        ("openapi/operations.c", '.at = "GET /docs"', '.at = "GET /healthz"', "GET /healthz is described twice"),
+        ("openapi/operations.c", '.body = "Fork",', "", "apid takes another body"),
+        ("openapi/operations.c", '"404 409 429 502 507"', '"404 418"', "apid has no status 418"),
+        ("openapi/answers.c", "'enum': ['running', 'stopped']", "'enum': ['running'", "expected near"),
+    ],
+)
+def test_tables_that_do_not_fit_stop_the_build(tmp_path, file, old, new, said):
+    for folder in ("apid", "openapi", "proto", "common"):
+        (tmp_path / folder).mkdir()
+        for f in (ROOT / folder).glob("*.[ch]"):
+            (tmp_path / folder / f.name).write_text(f.read_text())
+    text = (tmp_path / file).read_text()
+    assert text.count(old) == 1
+    (tmp_path / file).write_text(text.replace(old, new))
+    sources = [str(f) for f in sorted((tmp_path / "openapi").glob("*.c"))]
+    cc = ["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O0", '-DVERSION="0"', f"-I{tmp_path}", "-o", tmp_path / "write", *sources, "-ljansson"]
+    subprocess.run(cc, check=True)
+    p = subprocess.run([tmp_path / "write"], capture_output=True, text=True)
+    assert p.returncode == 1 and said in p.stderr and p.stderr.count("\n") == 1 and p.stdout == "", p.stderr
+
+
 def test_every_route_of_the_server_is_in_it_and_no_other():
     told = {(m.upper(), path) for m, path, _ in openapi_kit.operations(DOCUMENT)}
     assert len(told) > 15 and told == set(openapi_kit.routes())
