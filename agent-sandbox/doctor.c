@@ -18,23 +18,31 @@
 #include <sys/vfs.h>
 
 #include "agent-sandbox/doctor.h"
+#include "agent-sandbox/options.h"
+#include "agent-sandbox/show.h"
 #include "common/confine.h"
 #include "common/nft.h"
 
 static int failures;
+static json_t *findings; /* with --json */
 
 void
 doctor_say(enum finding finding, const char *fmt, ...)
 {
 	static const char *const words[] = {"ok  ", "note", "weak", "FAIL"};
+	char text[1024];
 	va_list ap;
 
-	printf("%s  ", words[finding]);
 	va_start(ap, fmt);
-	vprintf(fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	putchar('\n');
 	failures += finding == FINDING_FAIL;
+	if (common_options.json)
+		json_array_append_new(
+		    findings, json_pack("{s:s#,s:s}", "finding", words[finding],
+				  (int)strcspn(words[finding], " "), "text", text));
+	else
+		printf("%s  %s\n", words[finding], text);
 }
 
 static void
@@ -187,6 +195,7 @@ doctor_run(const char *file)
 	char text[CONFIG_ERROR_MAX];
 	struct settings s;
 
+	findings = json_array();
 	config_init(&s);
 	if (config_load(&s, file, text, say_warning) == -1)
 		doctor_say(FINDING_FAIL, "%s", text);
@@ -200,7 +209,9 @@ doctor_run(const char *file)
 	check_network(&s);
 	say_limits();
 	config_free(&s);
-	if (failures > 0)
+	if (common_options.json)
+		show_json(findings);
+	else if (failures > 0)
 		printf("\n%d of these would not work.\n", failures);
 	return failures > 0;
 }

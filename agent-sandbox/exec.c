@@ -49,7 +49,8 @@ const struct usage usage_exec = {"exec", "SANDBOX COMMAND [ARGUMENT...]",
     "One word is a line for the shell there; several are a program and its arguments as they are.\n"
     "Standard input is passed on. The exit status is the command's own; 124: it ran out of time;\n"
     "125: it could not be run to its end, for the reason on standard error; 130: interrupted.\n"
-    "With --json the output is printed at the end, with the exit code, as one object."};
+    "With --json the output is printed at the end, with the exit code, as one object.",
+    0};
 
 static struct exec_end end;
 static volatile sig_atomic_t caught;

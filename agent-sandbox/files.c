@@ -22,7 +22,7 @@ static const struct option_row cat_rows[] = {
     {0},
 };
 const struct usage usage_cat = {"cat", "SANDBOX:PATH... | SANDBOX PATH...",
-    "Writes files of a sandbox to standard output.", cat_rows, 1, -1, 0, NULL};
+    "Writes files of a sandbox to standard output.", cat_rows, 1, -1, 0, NULL, 0};
 
 /* On a terminal, a character that is not whole yet waits for the rest. */
 static struct {
@@ -99,6 +99,8 @@ verb_cat(int argc, char **argv)
 	char **words = options_read(&usage_cat, argc, argv, &n), *id = NULL;
 	const char *file;
 
+	if (common_options.json)
+		options_wrong(&usage_cat, "a file is no JSON: \"files --json\" tells about files");
 	writer.safe = !cat.raw && isatty(STDOUT_FILENO);
 	if (!client_is_place(words[0])) {
 		if (n == 1)
@@ -129,7 +131,7 @@ static const struct option_row put_rows[] = {
     {0},
 };
 const struct usage usage_put = {"put", "[FILE] SANDBOX:PATH | SANDBOX PATH [FILE]",
-    "Stores a file, or standard input, as one file of a sandbox.", put_rows, 1, 3, 0, NULL};
+    "Stores a file, or standard input, as one file of a sandbox.", put_rows, 1, 3, 0, NULL, 0};
 
 struct source {
 	int fd;
@@ -231,7 +233,7 @@ static const struct option_row files_rows[] = {
     {0},
 };
 const struct usage usage_files = {"files", "SANDBOX[:PATH] | SANDBOX PATH",
-    "Lists a folder of a sandbox, /workspace if no other is named.", files_rows, 1, 2, 0, NULL};
+    "Lists a folder of a sandbox, /workspace if no other is named.", files_rows, 1, 2, 0, NULL, 0};
 
 static void
 file_row(struct table *t, const json_t *f)

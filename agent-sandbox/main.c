@@ -75,14 +75,15 @@ verb_cp(int argc, char **argv)
 
 static const struct usage usage_serve = {"serve",
     "[-f FILE] [--host HOST] [--port PORT] [--adopt | --new-instance]",
-    "Runs the server (agent-sandboxd); \"serve --help\" lists its settings.", NULL, 0, -1, 0, NULL};
+    "Runs the server (agent-sandboxd); \"serve --help\" lists its settings.", NULL, 0, -1, 0, NULL,
+    0};
 
 static const struct usage usage_cp = {"cp", "FROM TO",
     "Copies files and folders: SANDBOX:PATH to a path here, or the other way.", NULL, 0, -1, 0,
-    NULL};
+    NULL, 0};
 
 static const struct usage usage_keygen = {"keygen", "",
-    "Prints a new API key for AGENT_SANDBOX_API_KEYS of the server.", NULL, 0, 0, 0, NULL};
+    "Prints a new API key for AGENT_SANDBOX_API_KEYS of the server.", NULL, 0, 0, 0, NULL, 1};
 
 static int
 verb_keygen(int argc, char **argv)
@@ -115,7 +116,7 @@ static const struct option_row doctor_rows[] = {
 };
 static const struct usage usage_doctor = {"doctor", "",
     "Says what this host gives a server, what would not work, and what would be weaker.",
-    doctor_rows, 0, 0, 0, NULL};
+    doctor_rows, 0, 0, 0, NULL, 1};
 
 static int
 verb_doctor(int argc, char **argv)

@@ -23,7 +23,7 @@ static const struct option_row rows[] = {
 };
 
 const struct usage usage_openapi = {"openapi", "",
-    "Prints the description of the server's API, an OpenAPI 3.1 document.", rows, 0, 0, 0, NULL};
+    "Prints the description of the server's API, an OpenAPI 3.1 document.", rows, 0, 0, 0, NULL, 1};
 
 static int
 write_all(int fd)

@@ -19,7 +19,7 @@ static const struct option_row common_rows[] = {
     {"url", 0, OPTION_TEXT, &common_options.url, "URL", "the server (else AGENT_SANDBOX_URL)"},
     {"key-file", 0, OPTION_TEXT, &common_options.key_file, "FILE",
 	"the key is in this file (else AGENT_SANDBOX_API_KEY)"},
-    {"json", 0, OPTION_FLAG, &common_options.json, NULL, "print the API's own answer"},
+    {"json", 0, OPTION_FLAG, &common_options.json, NULL, "print JSON: the API's own answer"},
     {0},
 };
 
@@ -48,7 +48,8 @@ options_help(const struct usage *u)
 	for (const struct option_row *o = u->options; o != NULL && o->name != NULL; o++)
 		print_row(o);
 	for (const struct option_row *o = common_rows; o->name != NULL; o++)
-		print_row(o);
+		if (!u->local || o->to == &common_options.json)
+			print_row(o);
 }
 
 void

@@ -38,6 +38,7 @@ struct usage {
 	int least, most;                  /* arguments; most -1: no limit */
 	int command;                      /* from the second argument on nothing is an option */
 	const char *notes;                /* more for the help, or NULL */
+	int local;                        /* it does not ask the server */
 };
 
 /*

@@ -32,7 +32,7 @@ static const struct option_row create_rows[] = {
     {0},
 };
 const struct usage usage_create = {
-    "create", "[IMAGE]", "Makes a sandbox and prints its id.", create_rows, 0, 1, 0, NULL};
+    "create", "[IMAGE]", "Makes a sandbox and prints its id.", create_rows, 0, 1, 0, NULL, 0};
 
 int
 verb_create(int argc, char **argv)
@@ -80,7 +80,7 @@ static const struct option_row ls_rows[] = {
     {0},
 };
 const struct usage usage_ls = {
-    "ls", "", "Lists the sandboxes, oldest first.", ls_rows, 0, 0, 0, NULL};
+    "ls", "", "Lists the sandboxes, oldest first.", ls_rows, 0, 0, 0, NULL, 0};
 
 static void
 list_row(struct table *t, const json_t *s)
@@ -131,7 +131,7 @@ verb_ls(int argc, char **argv)
 }
 
 const struct usage usage_show = {
-    "show", "ID", "Shows a sandbox or a snapshot.", NULL, 1, 1, 0, NULL};
+    "show", "ID", "Shows a sandbox or a snapshot.", NULL, 1, 1, 0, NULL, 0};
 
 int
 verb_show(int argc, char **argv)
@@ -156,7 +156,8 @@ verb_show(int argc, char **argv)
 }
 
 const struct usage usage_timeout = {"timeout", "SANDBOX TIME",
-    "Sets when the sandbox ends: TIME from now, such as 90, 15m, 2h or 1d.", NULL, 2, 2, 0, NULL};
+    "Sets when the sandbox ends: TIME from now, such as 90, 15m, 2h or 1d.", NULL, 2, 2, 0, NULL,
+    0};
 
 int
 verb_timeout(int argc, char **argv)
@@ -191,7 +192,7 @@ static const struct option_row rm_rows[] = {
     {0},
 };
 const struct usage usage_rm = {"rm", "ID...", "Deletes sandboxes, or snapshots.", rm_rows, 1, -1, 0,
-    "A sandbox's workspace goes with it; its snapshots stay."};
+    "A sandbox's workspace goes with it; its snapshots stay.", 0};
 
 /* NULL when it is not there and need not be. */
 static char *

@@ -9,7 +9,7 @@
 
 const struct usage usage_snapshot = {"snapshot", "SANDBOX [NAME]",
     "Keeps the sandbox's workspace as it is now, and prints the snapshot's id.", NULL, 1, 2, 0,
-    NULL};
+    NULL, 0};
 
 int
 verb_snapshot(int argc, char **argv)
@@ -36,7 +36,7 @@ static const struct option_row snapshots_rows[] = {
 };
 const struct usage usage_snapshots = {"snapshots", "[SANDBOX]",
     "Lists the snapshots, all or one sandbox's, oldest first.", snapshots_rows, 0, 1, 0,
-    "The SANDBOX may be gone; then its whole id is wanted."};
+    "The SANDBOX may be gone; then its whole id is wanted.", 0};
 
 static void
 snapshot_row(struct table *t, const json_t *s)
@@ -84,7 +84,7 @@ verb_snapshots(int argc, char **argv)
 
 const struct usage usage_rollback = {"rollback", "SANDBOX SNAPSHOT",
     "Puts the workspace back to what the snapshot holds; every process in the sandbox ends.", NULL,
-    2, 2, 0, NULL};
+    2, 2, 0, NULL, 0};
 
 int
 verb_rollback(int argc, char **argv)
@@ -125,7 +125,7 @@ static const struct option_row fork_rows[] = {
 };
 const struct usage usage_fork = {"fork", "SNAPSHOT",
     "Makes a new sandbox with the snapshot's workspace, and prints its id.", fork_rows, 1, 1, 0,
-    "What is not given is as it was in the sandbox that the snapshot is of."};
+    "What is not given is as it was in the sandbox that the snapshot is of.", 0};
 
 int
 verb_fork(int argc, char **argv)

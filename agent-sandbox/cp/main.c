@@ -24,7 +24,8 @@ static const struct option_row rows[] = {
 static const struct usage usage = {"cp", "FROM TO",
     "Copies a file or a folder: from SANDBOX:PATH to a path here, or the other way.", rows, 2, 2, 0,
     "Into a folder that exists, else TO is the new name. All of it is copied, or nothing.\n"
-    "FOLDER/. is what is in a folder here. A path here with a colon: write ./ before it."};
+    "FOLDER/. is what is in a folder here. A path here with a colon: write ./ before it.",
+    0};
 
 static void
 on_signal(int sig)

@@ -239,3 +239,10 @@ def test_doctor_reads_the_file_that_serve_would_read(tmp_path):
 
 def test_doctor_never_prints_a_key(tmp_path):
     assert KEY not in doctor(tmp_path).stdout
+
+
+def test_doctor_as_json_is_a_list_of_findings():
+    p = run("doctor", "--json")
+    found = json.loads(p.stdout)
+    assert {f["finding"] for f in found} <= {"ok", "note", "weak", "FAIL"} and all(f["text"] for f in found) and len(found) > 5
+    assert p.returncode == any(f["finding"] == "FAIL" for f in found)

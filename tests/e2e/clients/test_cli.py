@@ -9,7 +9,7 @@ import time
 
 import pytest
 from cli_kit import COMMAND, Cli
-from harness import KEY, wait_until
+from harness import KEY, ROOT, wait_until
 
 
 @pytest.fixture
@@ -370,3 +370,17 @@ def test_many_at_once(cli, box):
 def test_silent_command_is_waited_for(cli, box):
     began = time.monotonic()
     assert cli.ok("exec", "-n", box.id, "sleep 3; echo late") == "late\n" and time.monotonic() - began > 2.5
+
+
+def test_manual_and_help_tell_of_the_same_options():
+    cli = Cli("http://127.0.0.1:1")
+    page = (ROOT / "docs/agent-sandbox.1").read_text()
+    told = set()
+    for verb in re.findall(r"^  ([a-z]+) +[A-Z]", cli.ok("--help"), re.M):
+        assert re.search(rf"^\.It Cm (serve , )?(keygen , )?{verb}\b", page, re.M), verb
+        if verb != "serve":
+            for letter, name in re.findall(r"^  (?:-([a-z]), )?--([a-z-]+)", cli.ok(verb, "--help"), re.M):
+                told.add(f"-{name}")
+                assert re.search(rf"Fl -{name}\b", page), f"{verb} --{name}"
+                assert not letter or re.search(rf"Fl [a-z]*{letter}", page), f"{verb} -{letter}"
+    assert set(re.findall(r"Fl (-[a-z-]+)", page)) - told <= {"-help", "-version"}

@@ -38,7 +38,7 @@ def zsh(env, line):
     one.text = b""
     one.type(line.encode() + b"\t\t")
     size, quiet = 0, 0
-    while quiet < 6:
+    while quiet < 4:
         one.read(0.5)
         size, quiet = len(one.text), quiet + 1 if len(one.text) == size else 0
     one.type(b"\x03")
