@@ -47,15 +47,46 @@ arg_schema(const struct tool_arg *a)
 static json_t *
 input_schema(const struct tool *t)
 {
-	json_t *properties = json_object(), *required = json_array();
+	json_t *properties = json_object(), *required = json_array(), *schema;
 
 	for (const struct tool_arg *a = t->args; a->name != NULL; a++) {
 		json_object_set_new(properties, a->name, arg_schema(a));
 		if (a->required)
 			json_array_append_new(required, json_string(a->name));
 	}
-	return must(json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties", properties,
-	    "required", required, "additionalProperties", 0));
+	schema = must(json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties,
+	    "additionalProperties", 0));
+	if (json_array_size(required) > 0)
+		json_object_set(schema, "required", required);
+	json_decref(required);
+	return schema;
+}
+
+static json_t *
+member_schema(const struct tool_member *m)
+{
+	if (strcmp(m->type, TOOL_STRING_OR_NULL) == 0)
+		return must(json_pack("{s:[{s:s}, {s:s}], s:s}", "anyOf", "type", "string", "type",
+		    "null", "description", m->about));
+	return must(json_pack("{s:s, s:s}", "type", m->type, "description", m->about));
+}
+
+static json_t *
+output_schema(const struct tool *t)
+{
+	json_t *properties = json_object(), *required = json_array(), *schema;
+
+	for (const struct tool_member *m = t->output; m->name != NULL; m++) {
+		json_object_set_new(properties, m->name, member_schema(m));
+		json_array_append_new(required, json_string(m->name));
+	}
+	schema = must(json_pack(
+	    "{s:s, s:o, s:o}", "type", "object", "properties", properties, "required", required));
+	if (!t->is_list)
+		return schema;
+	return must(json_pack("{s:s, s:{s:{s:s, s:o}, s:{s:s, s:s}}, s:[s]}", "type", "object",
+	    "properties", "result", "type", "array", "items", schema, "omitted", "type", "integer",
+	    "description", "How many more there are that did not fit.", "required", "result"));
 }
 
 json_t *
@@ -76,8 +107,7 @@ tools_list(enum version version)
 				(t->hints & HINT_OPEN_WORLD) != 0)));
 		if (version >= V_2025_06_18) {
 			json_object_set_new(j, "title", must(json_string(t->title)));
-			json_object_set_new(
-			    j, "outputSchema", must(json_loads(t->output, 0, NULL)));
+			json_object_set_new(j, "outputSchema", must(output_schema(t)));
 		}
 		json_array_append_new(list, j);
 	}

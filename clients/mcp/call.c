@@ -82,55 +82,24 @@ ask(struct work *w, const char *method, char *path, json_t *body, int seconds, w
 	work_call(w, call, next);
 }
 
-/* These fields of an object of the API, each a plain value; null where it has none. */
+/* What of an object of the API the tool answers with: plain values, null where it has none. */
 static json_t *
-pick(const json_t *from, const char *const *names)
+pick(const struct work *w, const json_t *from)
 {
 	json_t *out = json_object(), *v;
 
-	for (; *names != NULL; names++) {
-		v = json_object_get(from, *names);
-		json_object_set(out, *names,
+	for (const struct tool_member *m = w->tool->output; m->name != NULL; m++) {
+		v = json_object_get(from, m->name);
+		json_object_set(out, m->name,
 		    v != NULL && !json_is_object(v) && !json_is_array(v) ? v : json_null());
 	}
 	return out;
-}
-
-static json_t *
-file_info(const json_t *file)
-{
-	static const char *const fields[] = {"name", "path", "type", "size", "modified_at", NULL};
-
-	return pick(file, fields);
-}
-
-static json_t *
-summary(const json_t *sandbox)
-{
-	static const char *const fields[] = {
-	    "id", "status", "image", "network", "expires_at", "source_snapshot_id", NULL};
-
-	return pick(sandbox, fields);
 }
 
 static void
 strange(struct work *w)
 {
 	call_fail(w, "the server gave an answer that is not this API's: check AGENT_SANDBOX_URL");
-}
-
-/* An object of the API; its first member names it. */
-static void
-object_done(struct work *w, json_t *of)
-{
-	const char *first = json_object_iter_key(json_object_iter(of));
-
-	if (first != NULL && json_is_string(json_object_get(of, first))) {
-		call_done(w, of, NULL);
-		return;
-	}
-	json_decref(of);
-	strange(w);
 }
 
 static void
@@ -141,8 +110,8 @@ on_dropped(struct work *w, const struct api_error *failed)
 }
 
 /* Nobody learns its id any more. */
-void
-call_drop_sandbox(struct work *w, const json_t *sandbox)
+static void
+drop_sandbox(struct work *w, const json_t *sandbox)
 {
 	const char *id = json_string_value(json_object_get(sandbox, "id"));
 
@@ -152,20 +121,25 @@ call_drop_sandbox(struct work *w, const json_t *sandbox)
 		ask(w, "DELETE", api_path("/v1/sandboxes/%s", id), NULL, QUICK, on_dropped);
 }
 
+/* An object of the API; the first member names it. */
 static void
-on_sandbox(struct work *w, const struct api_error *failed)
+on_object(struct work *w, const struct api_error *failed)
 {
+	const json_t *object = api_call_json(w->call);
+
 	if (failed != NULL)
 		call_fail(w, failed->text);
 	else if (w->dropped)
-		call_drop_sandbox(w, api_call_json(w->call));
+		drop_sandbox(w, object);
+	else if (!json_is_string(json_object_get(object, w->tool->output->name)))
+		strange(w);
 	else
-		object_done(w, summary(api_call_json(w->call)));
+		call_done(w, pick(w, object), NULL);
 }
 
-/* A list, as far as it fits: each entry made by one. */
+/* A list, as far as it fits. */
 static void
-list_done(struct work *w, const json_t *entries, json_t *one(const json_t *))
+list_done(struct work *w, const json_t *entries)
 {
 	json_t *list = json_array(), *entry, *text;
 	size_t i, n = 0, total = json_array_size(entries), size;
@@ -177,7 +151,7 @@ list_done(struct work *w, const json_t *entries, json_t *one(const json_t *))
 		return;
 	}
 	json_array_foreach (entries, i, entry) {
-		entry = one(entry);
+		entry = pick(w, entry);
 		if ((size = json_dumpb(entry, NULL, 0, JSON_COMPACT)) + n > w->mcp->max_output) {
 			json_decref(entry);
 			break;
@@ -204,7 +178,7 @@ on_list(struct work *w, const struct api_error *failed)
 	if (failed != NULL)
 		call_fail(w, failed->text);
 	else
-		list_done(w, json_object_get(api_call_json(w->call), "sandboxes"), summary);
+		list_done(w, json_object_get(api_call_json(w->call), "sandboxes"));
 }
 
 static void
@@ -213,7 +187,7 @@ on_files(struct work *w, const struct api_error *failed)
 	if (failed != NULL)
 		call_fail(w, failed->text);
 	else
-		list_done(w, json_object_get(api_call_json(w->call), "entries"), file_info);
+		list_done(w, json_object_get(api_call_json(w->call), "entries"));
 }
 
 static int
@@ -256,15 +230,6 @@ begin_read(struct work *w)
 }
 
 static void
-on_written(struct work *w, const struct api_error *failed)
-{
-	if (failed != NULL)
-		call_fail(w, failed->text);
-	else
-		object_done(w, file_info(api_call_json(w->call)));
-}
-
-static void
 begin_write(struct work *w)
 {
 	const json_t *content = json_object_get(w->args, "content");
@@ -275,19 +240,7 @@ begin_write(struct work *w)
 	free(path);
 	api_call_bytes(call, json_string_value(content), json_string_length(content));
 	api_call_timeout(call, SLOW);
-	work_call(w, call, on_written);
-}
-
-static void
-on_snapshot(struct work *w, const struct api_error *failed)
-{
-	static const char *const fields[] = {
-	    "id", "sandbox_id", "name", "image", "size_bytes", "created_at", NULL};
-
-	if (failed != NULL)
-		call_fail(w, failed->text);
-	else
-		object_done(w, pick(api_call_json(w->call), fields));
+	work_call(w, call, on_object);
 }
 
 static void
@@ -310,7 +263,7 @@ begin_create(struct work *w)
 	    "image", "network", "timeout_seconds", "cpus", "memory_mb", NULL};
 
 	w->doing = "creating the sandbox; an image that is not there yet is pulled first";
-	ask(w, "POST", strdup("/v1/sandboxes"), body_of(w, fields), SLOW, on_sandbox);
+	ask(w, "POST", strdup("/v1/sandboxes"), body_of(w, fields), SLOW, on_object);
 }
 
 static void
@@ -337,7 +290,7 @@ begin_snapshot(struct work *w)
 
 	w->doing = "saving the workspace";
 	ask(w, "POST", api_path("/v1/sandboxes/%s/snapshots", text_of(w, "sandbox_id")),
-	    body_of(w, fields), SLOW, on_snapshot);
+	    body_of(w, fields), SLOW, on_object);
 }
 
 static void
@@ -347,7 +300,7 @@ begin_rollback(struct work *w)
 
 	w->doing = "rolling back the workspace";
 	ask(w, "POST", api_path("/v1/sandboxes/%s/rollback", text_of(w, "sandbox_id")),
-	    body_of(w, fields), SLOW, on_sandbox);
+	    body_of(w, fields), SLOW, on_object);
 }
 
 static void
@@ -357,7 +310,7 @@ begin_fork(struct work *w)
 
 	w->doing = "making a sandbox of the snapshot";
 	ask(w, "POST", api_path("/v1/snapshots/%s/fork", text_of(w, "snapshot_id")),
-	    body_of(w, fields), SLOW, on_sandbox);
+	    body_of(w, fields), SLOW, on_object);
 }
 
 static void

@@ -102,7 +102,6 @@ void call_begin(struct work *);
 void call_done(struct work *, json_t *structured, json_t *text);
 void call_fail(struct work *, const char *why);
 void call_failed(struct work *, json_t *why);
-void call_drop_sandbox(struct work *, const json_t *sandbox);
 void exec_begin(struct work *);
 void resources_list(struct work *);
 void resources_read(struct work *);

@@ -50,6 +50,14 @@ enum tool_hint {
 	HINT_OPEN_WORLD = 8 /* may reach beyond the sandboxes */
 };
 
+/* Of a result. */
+#define TOOL_STRING_OR_NULL "string or null"
+struct tool_member {
+	const char *name; /* NULL ends the list */
+	const char *type; /* of JSON Schema, or TOOL_STRING_OR_NULL */
+	const char *about;
+};
+
 #define TOOL_ARGS_MAX 6
 
 struct tool {
@@ -57,7 +65,8 @@ struct tool {
 	const char *name, *title, *about;
 	struct tool_arg args[TOOL_ARGS_MAX];
 	unsigned hints;
-	const char *output; /* JSON Schema of structuredContent */
+	const struct tool_member *output; /* of structuredContent */
+	int is_list;                      /* of such objects, as "result" */
 };
 
 extern const struct tool tools[TOOL_COUNT];

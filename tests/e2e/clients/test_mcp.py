@@ -116,7 +116,7 @@ def test_schemas_are_valid_and_everything_is_described(m):
             assert schema["type"] == "object"
         assert tool["inputSchema"]["additionalProperties"] is False
         assert all(len(p["description"]) > 10 for p in tool["inputSchema"]["properties"].values())
-        assert set(tool["inputSchema"]["required"]) <= set(tool["inputSchema"]["properties"])
+        assert set(tool["inputSchema"].get("required", [])) <= set(tool["inputSchema"]["properties"])
 
 
 def test_annotations_tell_what_reads_and_what_destroys(m):
