@@ -1,14 +1,17 @@
 """The Python SDK over its whole surface, in the words of the client that it stands in for: only the import is another."""
 
 import asyncio
+import dataclasses
 import inspect
+import io
+import pickle
 
 import httpx
 import pytest
 from agent_sandbox import client as published
 from agent_sandbox_sdk import AsyncSandbox, AsyncSandboxClient, Sandbox
 from agent_sandbox_sdk.client import ExecEvent, ExecResult, FileInfo, SandboxAPIError, SandboxClient, SnapshotInfo
-from harness import KEY
+from harness import KEY, wait_until
 
 pytestmark = pytest.mark.core
 
@@ -147,3 +150,40 @@ def test_async_client_does_all_of_it(server):
             assert gone.value.status_code == 404
 
     asyncio.run(scene())
+
+
+def test_detail_is_told_when_asked_for_and_leaves_the_values_as_they_were(client):
+    with client.create(timeout_seconds=300) as s:
+        result = s.exec("kill -SEGV $$", detail=True)
+        assert (result.detail.signal, result.detail.oom_killed, result.detail.omitted_bytes) == ("SEGV", False, 0)
+        assert result.detail.cpu_ms >= 0 and s.exec("true").detail is None
+        assert list(dataclasses.asdict(result)) == ["stdout", "stderr", "exit_code", "timed_out", "truncated", "duration_ms"]
+        assert result == dataclasses.replace(result) and pickle.loads(pickle.dumps(result)).detail == result.detail
+        (end,) = s.exec_stream("kill -SEGV $$", detail=True)
+        assert end.detail.signal == "SEGV" and list(dataclasses.asdict(end)) == ["type", "data", "exit_code", "timed_out", "duration_ms"]
+
+
+def test_other_processes_end_and_commands_outlive_their_caller_when_told_to(client, server):
+    with client.create(timeout_seconds=300) as s:
+        look = [
+            "python3",
+            "-c",
+            "import glob; print(any(b'55.5' in open(p, 'rb').read() for p in glob.glob('/proc/[0-9]*/cmdline') if 'self' not in p))",
+        ]
+        look[2] = look[2].replace("b'55.5'", "b'55' + b'.5'")
+        s.exec("sleep 55.5 & echo")
+        assert s.exec(look).stdout == "True\n" and s.exec("true", kill_others=True).ok and s.exec(look).stdout == "False\n"
+        with SandboxClient(server.url, api_key=KEY) as other:
+            with other.get(s.id).exec_stream("echo on; sleep 0.5; echo done > f", on_disconnect="continue") as events:
+                next(events)
+        assert wait_until(lambda: "f" in [f.name for f in s.list_files()], 10)
+
+
+def test_standard_input_of_any_size_and_kind_reaches_the_command(client, tmp_path):
+    (tmp_path / "f").write_bytes(b"x" * 3000000)
+    with client.create(timeout_seconds=300) as s, open(tmp_path / "f", "rb") as f:
+        f.seek(1000000)
+        for stdin, size in (("ü", 2), (b"\x00\xff", 2), (b"", 0), (f, 2000000), (io.BytesIO(b"abc"), 3)):
+            events = list(s.exec_stream("wc -c; echo $X", stdin=stdin, env={"X": "grün"}))
+            assert "".join(e.data for e in events) == f"{size}\ngrün\n" and events[-1].exit_code == 0
+        assert s.exec("wc -c", stdin="ü").stdout == "2\n"

@@ -135,6 +135,8 @@ class Trap:
         body = b""
         if "content-length" in headers:
             body = f.read(int(headers["content-length"]))
+            if len(body) < int(headers["content-length"]):
+                return None
         elif headers.get("transfer-encoding") == "chunked":
             while (size := int(f.readline().split(b";")[0], 16)) > 0:
                 body += f.read(size)

@@ -23,7 +23,7 @@ from ._errors import (
     SandboxTimeoutError,
     SandboxUnreachableError,
 )
-from ._models import ExecEvent, ExecResult, FileInfo, SnapshotInfo
+from ._models import ExecDetail, ExecEvent, ExecResult, FileInfo, SnapshotInfo
 from .aio import AsyncExecStream, AsyncSandbox, AsyncSandboxClient, PendingSandbox
 from .client import DEFAULT_URL, ExecStream, Sandbox, SandboxClient
 
@@ -34,6 +34,7 @@ __all__ = [
     "AsyncExecStream",
     "AsyncSandbox",
     "AsyncSandboxClient",
+    "ExecDetail",
     "ExecEvent",
     "ExecResult",
     "ExecStream",

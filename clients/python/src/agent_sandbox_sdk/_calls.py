@@ -7,6 +7,7 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import IO, Any, Callable, Optional, TypeVar, Union
 from urllib.parse import quote
 
@@ -111,52 +112,47 @@ def set_timeout(sandbox_id: str, timeout_seconds: int) -> Call[Fields]:
     return Call(request, _object(sandbox_fields))
 
 
-def _exec_body(
-    command: Command,
-    env: Optional[Mapping[str, str]],
-    workdir: Optional[str],
-    timeout_seconds: Optional[float],
-    stdin: Optional[str],
-) -> dict[str, Any]:
-    return _given(
-        command=command if isinstance(command, str) else list(command),
-        env=dict(env) if env else None,
-        workdir=workdir,
-        timeout_seconds=timeout_seconds,
-        stdin=stdin,
-    )
+@dataclass(frozen=True)
+class Exec:
+    """A command and how it is to run."""
+
+    command: Command
+    env: Optional[Mapping[str, str]]
+    workdir: Optional[str]
+    timeout_seconds: Optional[float]
+    detail: bool
+    kill_others: bool
+    on_disconnect: Optional[str]
+
+    def body(self, stdin: Optional[str]) -> dict[str, Any]:
+        return _given(
+            command=self.command if isinstance(self.command, str) else list(self.command),
+            env=dict(self.env) if self.env else None,
+            workdir=self.workdir,
+            timeout_seconds=self.timeout_seconds,
+            stdin=stdin,
+        )
+
+    def query(self) -> dict[str, str]:
+        flags = {"detail": self.detail, "kill_others": self.kill_others}
+        return {name: "true" for name, on in flags.items() if on} | _given(on_disconnect=self.on_disconnect)
 
 
-def exec_(
-    sandbox_id: str,
-    command: Command,
-    env: Optional[Mapping[str, str]],
-    workdir: Optional[str],
-    timeout_seconds: Optional[float],
-    stdin: Optional[str],
-) -> Call[ExecResult]:
-    body = _exec_body(command, env, workdir, timeout_seconds, stdin)
-    request = Request("POST", _sandbox(sandbox_id, "/exec"), json=body, seconds=timeout_seconds)
+def exec_(sandbox_id: str, what: Exec, stdin: Optional[str]) -> Call[ExecResult]:
+    path = _sandbox(sandbox_id, "/exec")
+    request = Request("POST", path, what.query(), json=what.body(stdin), seconds=what.timeout_seconds)
     return Call(request, _object(ExecResult.from_json))
 
 
-def exec_stream(
-    sandbox_id: str,
-    command: Command,
-    env: Optional[Mapping[str, str]],
-    workdir: Optional[str],
-    timeout_seconds: Optional[float],
-    stdin: Optional[Stdin],
-) -> Request:
-    path = _sandbox(sandbox_id, "/exec/stream")
-    body = _exec_body(command, env, workdir, timeout_seconds, stdin if isinstance(stdin, str) else None)
+def exec_stream(sandbox_id: str, what: Exec, stdin: Optional[Stdin]) -> Request:
+    path, query = _sandbox(sandbox_id, "/exec/stream"), what.query()
     if stdin is None or isinstance(stdin, str):
-        return Request("POST", path, json=body, seconds=timeout_seconds)
+        return Request("POST", path, query, json=what.body(stdin), seconds=what.timeout_seconds)
     # The command's description is in the query, so that the body is its standard input and nothing else.
-    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    query = {"request": base64.urlsafe_b64encode(text).decode().rstrip("=")}
+    text = json.dumps(what.body(None), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    query["request"] = base64.urlsafe_b64encode(text).decode().rstrip("=")
     source = stdin if isinstance(stdin, bytes) else ObjectSource(stdin)
-    return Request("POST", path, query, body=source, seconds=timeout_seconds)
+    return Request("POST", path, query, body=source, seconds=what.timeout_seconds)
 
 
 def read_file(sandbox_id: str, path: str) -> Call[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import secrets
 import stat
@@ -49,6 +50,8 @@ class ObjectSource:
     """The rest of a binary file object. Sent again only if it can be rewound."""
 
     def __init__(self, file: IO[bytes]) -> None:
+        if isinstance(file, io.TextIOBase):
+            raise TypeError("the file must be opened in binary mode")
         self._file = file
         self._start: Optional[int] = None
         self.size: Optional[int] = None
@@ -66,8 +69,6 @@ class ObjectSource:
         left = self.size
         while left is None or left > 0:
             data: Any = self._file.read(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left))
-            if isinstance(data, str):
-                raise TypeError("the file must be opened in binary mode")
             if not data:
                 if left is None:
                     return

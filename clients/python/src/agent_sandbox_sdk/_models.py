@@ -9,8 +9,52 @@ from typing import Any, Optional
 from ._errors import SandboxAnswerError, one_line
 
 
+def _is(value: object, kind: type) -> bool:
+    return isinstance(value, kind)
+
+
 @dataclass(frozen=True)
-class ExecResult:
+class ExecDetail:
+    """What ``detail=True`` tells more about how a command ended.
+
+    Attributes:
+        oom_killed: whether the kernel killed something for want of memory.
+        signal: the signal that ended it, such as ``"SEGV"``, or None.
+        cpu_ms: milliseconds of processor time.
+        peak_memory_bytes: the most memory it had, or None if the server cannot know.
+        omitted_bytes: bytes of output that were left out, or None in a stream, which omits nothing.
+    """
+
+    oom_killed: bool
+    signal: Optional[str]
+    cpu_ms: Optional[int]
+    peak_memory_bytes: Optional[int]
+    omitted_bytes: Optional[int]
+
+
+class _Detailed:
+    """Keeps the detail beside the fields, so that those are what they always were."""
+
+    @property
+    def detail(self) -> Optional[ExecDetail]:
+        """More about its end, if that was asked for with ``detail=True``."""
+        return self.__dict__.get("_detail")
+
+    def _keep(self, data: Mapping[str, Any]) -> None:
+        if "oom_killed" in data:
+            usage: Any = data.get("usage")
+            usage = usage if _is(usage, dict) else {}
+            self.__dict__["_detail"] = ExecDetail(
+                _bool(data, "oom_killed"),
+                data.get("signal"),
+                usage.get("cpu_ms"),
+                usage.get("peak_memory_bytes"),
+                data.get("omitted_bytes"),
+            )
+
+
+@dataclass(frozen=True)
+class ExecResult(_Detailed):
     """How a command ended.
 
     Attributes:
@@ -36,7 +80,7 @@ class ExecResult:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ExecResult:
         """From the server's JSON object."""
-        return cls(
+        result = cls(
             stdout=_text(data, "stdout"),
             stderr=_text(data, "stderr"),
             exit_code=_int(data, "exit_code"),
@@ -44,10 +88,12 @@ class ExecResult:
             truncated=_bool(data, "truncated"),
             duration_ms=_int(data, "duration_ms"),
         )
+        result._keep(data)
+        return result
 
 
 @dataclass(frozen=True)
-class ExecEvent:
+class ExecEvent(_Detailed):
     """A piece of a running command's output, or its end.
 
     Attributes:
@@ -67,7 +113,9 @@ class ExecEvent:
         """From one line of the server's stream."""
         kind = _text(data, "type")
         if kind == "exit":
-            return cls(kind, "", _int(data, "exit_code"), _bool(data, "timed_out"), _int(data, "duration_ms"))
+            event = cls(kind, "", _int(data, "exit_code"), _bool(data, "timed_out"), _int(data, "duration_ms"))
+            event._keep(data)
+            return event
         return cls(kind, _text(data, "data") if kind in ("stdout", "stderr", "error") else "")
 
 
@@ -166,10 +214,6 @@ def _bool(data: Mapping[str, Any], name: str) -> bool:
     if isinstance(value, bool):
         return value
     raise _wrong(name, value)
-
-
-def _is(value: object, kind: type) -> bool:
-    return isinstance(value, kind)
 
 
 def objects(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -119,12 +119,16 @@ class AsyncSandbox:
         workdir: Optional[str] = None,
         timeout_seconds: Optional[float] = None,
         stdin: Optional[str] = None,
+        detail: bool = False,
+        kill_others: bool = False,
+        on_disconnect: Optional[str] = None,
     ) -> ExecResult:
         """Run a command to its end.
 
         Arguments, results and errors are those of the blocking client.
         """
-        return await self._transport.run(_calls.exec_(self.id, command, env, workdir, timeout_seconds, stdin))
+        what = _calls.Exec(command, env, workdir, timeout_seconds, detail, kill_others, on_disconnect)
+        return await self._transport.run(_calls.exec_(self.id, what, stdin))
 
     def exec_stream(
         self,
@@ -134,12 +138,16 @@ class AsyncSandbox:
         workdir: Optional[str] = None,
         timeout_seconds: Optional[float] = None,
         stdin: Optional[Stdin] = None,
+        detail: bool = False,
+        kill_others: bool = False,
+        on_disconnect: Optional[str] = None,
     ) -> AsyncExecStream:
         """Run a command and give its output as it comes; see exec() for the arguments.
 
         Arguments, results and errors are those of the blocking client.
         """
-        request = _calls.exec_stream(self.id, command, env, workdir, timeout_seconds, stdin)
+        what = _calls.Exec(command, env, workdir, timeout_seconds, detail, kill_others, on_disconnect)
+        request = _calls.exec_stream(self.id, what, stdin)
         return AsyncExecStream(self._transport.events(request, _calls.NDJSON))
 
     async def read_file(self, path: str) -> bytes:

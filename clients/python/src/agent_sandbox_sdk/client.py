@@ -14,11 +14,12 @@ from ._config import DEFAULT_URL
 from ._errors import SandboxAPIError, SandboxNotFoundError
 from ._files import PathLike
 from ._http import SyncTransport
-from ._models import ExecEvent, ExecResult, FileInfo, SnapshotInfo
+from ._models import ExecDetail, ExecEvent, ExecResult, FileInfo, SnapshotInfo
 from ._wire import Progress
 
 __all__ = [
     "DEFAULT_URL",
+    "ExecDetail",
     "ExecEvent",
     "ExecResult",
     "ExecStream",
@@ -118,6 +119,9 @@ class Sandbox:
         workdir: Optional[str] = None,
         timeout_seconds: Optional[float] = None,
         stdin: Optional[str] = None,
+        detail: bool = False,
+        kill_others: bool = False,
+        on_disconnect: Optional[str] = None,
     ) -> ExecResult:
         """Run a command to its end.
 
@@ -127,6 +131,9 @@ class Sandbox:
             workdir: absolute, or relative to ``/workspace``, which is the default.
             timeout_seconds: after these the command and all that it started is killed; the server's default is 60.
             stdin: its standard input, at most about 1 MB; empty if not given. For more, see exec_stream().
+            detail: ask for ``ExecResult.detail``.
+            kill_others: end every other process of the sandbox first.
+            on_disconnect: ``"continue"`` lets the command go on when this call is given up or loses its connection.
 
         Raises:
             SandboxNotFoundError: the sandbox is gone.
@@ -136,7 +143,8 @@ class Sandbox:
 
         A command that fails is not an error: see ``ExecResult.ok``. It is never run twice.
         """
-        return self._transport.run(_calls.exec_(self.id, command, env, workdir, timeout_seconds, stdin))
+        what = _calls.Exec(command, env, workdir, timeout_seconds, detail, kill_others, on_disconnect)
+        return self._transport.run(_calls.exec_(self.id, what, stdin))
 
     def exec_stream(
         self,
@@ -146,6 +154,9 @@ class Sandbox:
         workdir: Optional[str] = None,
         timeout_seconds: Optional[float] = None,
         stdin: Optional[Stdin] = None,
+        detail: bool = False,
+        kill_others: bool = False,
+        on_disconnect: Optional[str] = None,
     ) -> ExecStream:
         """Run a command and give its output as it comes; see exec() for the arguments.
 
@@ -156,7 +167,8 @@ class Sandbox:
             SandboxInterruptedError: the server ended the stream, for instance because the sandbox was destroyed.
             SandboxConnectionLostError: the connection ended first; how the command ended is not known.
         """
-        request = _calls.exec_stream(self.id, command, env, workdir, timeout_seconds, stdin)
+        what = _calls.Exec(command, env, workdir, timeout_seconds, detail, kill_others, on_disconnect)
+        request = _calls.exec_stream(self.id, what, stdin)
         return ExecStream(self._transport.events(request, _calls.NDJSON))
 
     def read_file(self, path: str) -> bytes:
