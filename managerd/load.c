@@ -9,6 +9,7 @@
 #include "managerd/box.h"
 #include "managerd/destroy.h"
 #include "managerd/load.h"
+#include "managerd/manager.h"
 #include "managerd/record.h"
 #include "managerd/snap.h"
 #include "managerd/store.h"
@@ -60,6 +61,15 @@ box_damaged(uint64_t id, const char *name, const char *why)
 	damaged[ndamaged++] = id;
 }
 
+/* By the wall clock, which after a boot may be years behind: never longer than can be asked for. */
+static int64_t
+time_left(const struct box *box)
+{
+	int64_t left = box->expires_us - time_wall_us(), most = CFG(MAX_TIMEOUT_SECONDS) * 1000000;
+
+	return left < most ? left : most;
+}
+
 static void
 box_load(const char *name, void *arg)
 {
@@ -90,7 +100,7 @@ box_load(const char *name, void *arg)
 		if (box->state == BOX_ROLLING_BACK)
 			box->state = BOX_RUNNING; /* of the generation that the record names */
 		if (box->boot[0] == '\0' || strcmp(box->boot, box_boot) != 0)
-			box->deadline_us = time_boot_us() + box->expires_us - time_wall_us();
+			box->deadline_us = time_boot_us() + time_left(box);
 		box->container[0] = '\0'; /* the engine's list says it again, or it is gone */
 		box_list(box);
 	}

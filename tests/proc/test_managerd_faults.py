@@ -1,6 +1,7 @@
 """What goes wrong around managerd costs what it must, and nothing else."""
 # ruff: noqa: F811 - fixtures are imported, and named again as arguments
 
+import json
 import os
 import re
 import subprocess
@@ -541,3 +542,15 @@ def test_sessiond_that_talks_of_its_disk_and_does_not_read_ends_nobody(start):
         assert s.get(b).fields["status"] == layout.SANDBOX_RUNNING
     assert s.exec(b).fields["status"] == 200
     assert s.p.log().count("less than") == 1
+
+
+def test_clock_that_is_years_behind_after_a_boot_makes_no_sandbox_live_for_years(start, engine, data):
+    s = start()
+    b = s.box()
+    s.kill()
+    file = next(data.glob("sandboxes/*.json"))
+    record = json.loads(file.read_text()) | {"boot": "another one"}
+    record["expires_us"] += 50 * 365 * 86400 * 10**6
+    file.write_text(json.dumps(record))
+    s = start(config={"MAX_TIMEOUT_SECONDS": 1, "DEFAULT_TIMEOUT_SECONDS": 1})
+    assert wait_until(lambda: s.get(b).fields.get("status") == 404 and engine.empty(), 10)
