@@ -18,7 +18,6 @@
 #define MAX_OUTPUT_MOST 1048576
 #define KEPT_CONNECTIONS 16L /* when calls are done */
 #define READ_SIZE ((size_t)256 << 10)
-#define OUT_SLOW ((size_t)1 << 20)  /* waiting for the client: the calls wait too */
 #define OUT_FULL ((size_t)16 << 20) /* and no more of its messages are read */
 #define END_GRACE 1000              /* ms that calls have when the input has ended */
 #define FLUSH_GRACE 1000            /* and their answers after that */
@@ -113,7 +112,7 @@ wait_for(struct mcp *m, struct pollfd p[2], int ms)
 {
 	struct curl_waitfd fds[2];
 	unsigned n = 0;
-	int slow = outbox_waiting(&m->out) > OUT_SLOW;
+	int slow = outbox_waiting(&m->out) > MCP_OUT_SLOW;
 
 	for (int i = 0; i < 2; i++) {
 		if (p[i].fd == -1)
@@ -148,6 +147,8 @@ turn(struct mcp *m, struct inbox *in, int *open, int ms)
 	ms = sooner(ms, progress_turn(m, work_now()));
 	if (outbox_flush(&m->out) == -1)
 		return -1;
+	if (m->behind && outbox_waiting(&m->out) <= MCP_OUT_SLOW)
+		ms = 0;
 	if (*open && outbox_waiting(&m->out) < OUT_FULL)
 		p[0].fd = STDIN_FILENO;
 	if (outbox_waiting(&m->out) > 0)
@@ -155,8 +156,7 @@ turn(struct mcp *m, struct inbox *in, int *open, int ms)
 	wait_for(m, p, ms);
 	if (p[0].fd != -1 && p[0].revents != 0)
 		*open = take_input(in, m);
-	if (outbox_waiting(&m->out) <= OUT_SLOW)
-		work_turn(m);
+	m->behind = work_turn(m);
 	return outbox_flush(&m->out);
 }
 

@@ -19,6 +19,7 @@
 #define MCP_LINE_MAX ((size_t)16 << 20)       /* bytes of a message */
 #define MCP_CALLS_MAX 64                      /* at once */
 #define MCP_CALL_BYTES_MAX ((size_t)64 << 20) /* of all messages under way */
+#define MCP_OUT_SLOW ((size_t)1 << 20)        /* waiting for the client: the calls wait too */
 #define MCP_RESOURCE_MAX ((size_t)8 << 20)    /* bytes of a file read as a resource */
 
 /* Answers that go out together, since their requests came so. */
@@ -67,6 +68,7 @@ struct mcp {
 	struct works works;
 	unsigned calls;
 	size_t weight;
+	int behind; /* calls are done that have not been followed up */
 };
 
 /* A request that is being answered. */
@@ -91,8 +93,9 @@ void work_call(struct work *, struct api_call *, work_next *);
 void work_result(struct work *, json_t *result);
 void work_error(struct work *, int code, const char *message, json_t *data);
 void work_cancel(struct mcp *, json_t *id);
-/* Calls that are done are followed up. */
-void work_turn(struct mcp *);
+/* Calls that are done are followed up, as long as the client takes what comes of them: 1 if some
+ * had to wait. */
+int work_turn(struct mcp *);
 /* Ends all that is under way without an answer. */
 void work_end_all(struct mcp *);
 uint64_t work_now(void); /* ms */

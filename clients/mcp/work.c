@@ -141,7 +141,7 @@ work_cancel(struct mcp *m, json_t *id)
 		answer(w, NULL);
 }
 
-void
+int
 work_turn(struct mcp *m)
 {
 	struct api_error why;
@@ -150,17 +150,18 @@ work_turn(struct mcp *m)
 	char *private;
 	int left, running, failed;
 
-	do {
+	while (outbox_waiting(&m->out) <= MCP_OUT_SLOW) {
 		if (curl_multi_perform(m->multi, &running) != CURLM_OK)
 			fatalx("libcurl failed");
 		if ((msg = curl_multi_info_read(m->multi, &left)) == NULL)
-			return;
+			return 0;
 		if (curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &private) != CURLE_OK)
 			fatalx("libcurl lost a call");
 		w = (struct work *)(void *)private;
 		failed = api_call_done(w->call, msg->data.result, &why) == -1;
 		w->next(w, failed ? &why : NULL);
-	} while (1);
+	}
+	return 1;
 }
 
 void

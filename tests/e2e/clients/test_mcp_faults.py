@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from harness import free_port, wait_until
+from harness import ROOT, free_port, wait_until
 from mcp_kit import SANITIZED, Mcp
 
 ID = "sb_0123456789abcdef"
@@ -306,7 +306,27 @@ def test_localhost_is_found_by_name(server):
 # What it has given up.
 
 
-def test_it_cannot_start_programs_nor_be_looked_into(server):
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer must be loaded first")
+def test_taken_over_it_cannot_start_programs_or_open_files(server, tmp_path):
+    probe = tmp_path / "probe.so"
+    source = ROOT / "tests/tools/client_probe.c"
+    subprocess.run(["gcc", "-D_GNU_SOURCE", "-Wall", "-shared", "-fPIC", "-o", probe, source, "-ldl"], check=True, timeout=50)
+    m = Mcp(server.url, LD_PRELOAD=probe)
+    try:
+        assert isinstance(m.tool("sandbox_list")["result"], list)
+        assert wait_until(lambda: any("/etc/hosts" in line for line in m.errors), 5)
+        tried = dict(line.strip().removeprefix("probe: ").split(": ") for line in m.errors)
+        assert tried == {
+            "exec": "EPERM", "fork": "EPERM", "kill": "EPERM", "listen": "EPERM", "ptrace": "EPERM", "read a file": "EACCES",
+            "read a key": tried["read a key"], "read memory": "EACCES", "write a file": "EACCES", "make a folder": "EACCES",
+            "read /etc/hosts": "done",
+        }  # fmt: skip
+        assert tried["read a key"] in ("EACCES", "ENOENT")
+    finally:
+        m.close()
+
+
+def test_it_leaves_no_core_and_gains_no_privileges(server):
     m = Mcp(server.url)
     try:
         m.tool("sandbox_list")
