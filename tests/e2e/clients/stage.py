@@ -87,6 +87,7 @@ class Stage:
             for i, p in enumerate(self.OVER)
         )
         script = f"set -e; d={self.dir}; mount -t tmpfs stage $d; mount -t tmpfs stage /run; {mounts} mkdir $d/home; cd {ROOT}; ip link set lo up; "
+        script += "rm -f build/clients/agent*; "
         script += f"find {BUILD} -maxdepth 1 -type f -perm -100 -exec cp -t build {{}} +; " if BUILD != ROOT / "build" else ""
         script += f"ln -s {engine.sock} /run/docker.sock; ln -sfn /run /var/run; rm -rf build/run /var/lib/agent-sandbox*; " if engine else ""
         script += "echo ready; exec sleep infinity"
