@@ -13,7 +13,7 @@ export const hasKey = () => given;
 export const keyHeader = () => (key ? { "X-API-Key": key } : {});
 
 // An empty key is for servers that run without authentication.
-export function setKey(value) {
+function setKey(value) {
   key = value;
   given = true;
   session.dispatchEvent(new Event("key"));
@@ -104,6 +104,13 @@ async function checked(response) {
 // The response of a request that succeeded; else an ApiError with the server's own words.
 export async function request(method, path, options) {
   return checked(await send(method, path, options));
+}
+
+// Takes this key if the server does; throws its refusal.
+export async function useKey(value) {
+  const response = await send("GET", "v1/sandboxes", { query: { limit: 1 }, headers: value ? { "X-API-Key": value } : {} });
+  if (!response.ok) throw errorFrom(response.status, await response.text(), response.headers.get("X-Request-Id") ?? "");
+  setKey(value);
 }
 
 export async function call(method, path, options) {

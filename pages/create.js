@@ -35,10 +35,17 @@ export function seconds(text, what) {
   return Math.round(Number(found[1]) * UNITS[found[2] || "s"]);
 }
 
-// A key for this attempt: pressing twice, or again after a broken connection, must not make two.
-function attempt() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+// Headers with a key for each attempt: pressing twice, or again after a broken connection, must not make two.
+export function attempts() {
+  let last = { text: null, key: "" };
+  return (json) => {
+    const text = JSON.stringify(json);
+    if (text !== last.text) {
+      const bytes = crypto.getRandomValues(new Uint8Array(16));
+      last = { text, key: Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("") };
+    }
+    return { "Idempotency-Key": last.key };
+  };
 }
 
 export function createDialog() {
@@ -55,7 +62,7 @@ export function createDialog() {
   const name = input("name", { placeholder: "optional", maxlength: 255 });
   const env = h("textarea", { name: "env", rows: 3, placeholder: "NAME=value", spellcheck: "false", autocomplete: "off" });
   const labels = h("textarea", { name: "labels", rows: 3, placeholder: "name=value", spellcheck: "false", autocomplete: "off" });
-  let last = { text: "", key: "" };
+  const attempt = attempts();
 
   function spec() {
     const label = pairs(labels.value, "Labels") ?? {};
@@ -76,9 +83,7 @@ export function createDialog() {
 
   async function act(form, signal) {
     const json = spec();
-    const text = JSON.stringify(json);
-    if (text !== last.text) last = { text, key: attempt() };
-    const box = await call("POST", "v1/sandboxes", { json, signal, headers: { "Idempotency-Key": last.key } });
+    const box = await call("POST", "v1/sandboxes", { json, signal, headers: attempt(json) });
     put(box);
     say(`Sandbox ${box.id} is ready`);
     return box;

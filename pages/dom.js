@@ -144,7 +144,7 @@ export function stamp(text) {
 }
 
 export function plural(n, word) {
-  return `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+  return `${String(n).replace(/\B(?=(\d{3})+$)/g, ",")} ${word}${n === 1 ? "" : "s"}`;
 }
 
 let said = null;

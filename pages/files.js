@@ -79,6 +79,8 @@ export function filesPane(id) {
       if (!quiet) say(`${here}: ${plural(entries.length, "entry").replace("entrys", "entries")}`);
     } catch (error) {
       if (mine !== asked || quiet) return;
+      // What led there is shown as it is now.
+      if (error.status === 404 && folder !== here) await load(here, true);
       fill(trouble, errorBox(error));
     }
   }

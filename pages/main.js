@@ -1,5 +1,5 @@
 // The frame around both pages: header, key, colours, and the way between them without losing the key.
-import { BASE, call, forgetKey, hasKey, send, session, setKey } from "./api.js";
+import { BASE, forgetKey, hasKey, send, session, useKey } from "./api.js";
 import { consolePage } from "./console.js";
 import { errorBox, field, formDialog, input } from "./dialog.js";
 import { docsPage } from "./docs.js";
@@ -43,8 +43,7 @@ const keyButton = h("button", { type: "button", class: "key" });
 async function tryKey(value) {
   const bad = /[^\x21-\x7e]/.test(value);
   if (bad) throw new Error("A key has only printable ASCII characters and no spaces.");
-  setKey(value);
-  await call("GET", "v1/sandboxes", { query: { limit: 1 } });
+  await useKey(value);
 }
 
 // Asks for the key in a dialog: for the reference, where reading needs none.
@@ -97,9 +96,8 @@ function keyPage(reason) {
     try {
       await tryKey(value.value.trim());
     } catch (error) {
-      if (hasKey()) forgetKey();
-      fill(document.querySelector(".door > div:not(.field)") ?? trouble, errorBox(error));
-      document.querySelector(".door input")?.focus();
+      fill(trouble, errorBox(error));
+      value.focus();
     } finally {
       go.disabled = false;
     }

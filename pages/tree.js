@@ -1,6 +1,6 @@
 // The tree of snapshots and forks around a sandbox, and what can be done from it: roll back, fork, delete.
 import { call, now } from "./api.js";
-import { number, seconds } from "./create.js";
+import { attempts, number, seconds } from "./create.js";
 import { confirm, field, formDialog, input, note } from "./dialog.js";
 import { ago, button, copyButton, fill, h, icon, plural, say, size, span, stamp, visible } from "./dom.js";
 import { family, lineage } from "./lineage.js";
@@ -53,6 +53,7 @@ async function fork(s) {
   const cpus = input("cpus", small);
   const memory = input("memory_mb", small);
   const network = h("select", { name: "network" }, h("option", { value: "" }, "as before"), h("option", { value: "true" }, "yes"), h("option", { value: "false" }, "no"));
+  const attempt = attempts();
   const box = await formDialog({
     title: `Fork ${title(s)}`,
     fields: [
@@ -62,8 +63,9 @@ async function fork(s) {
     submit: "Fork",
     busy: "Forking\u2026",
     act: (form, signal) => {
-      const json = { timeout_seconds: seconds(life.value, "Time to live"), cpus: number(cpus, "CPUs"), memory_mb: number(memory, "Memory"), network: network.value === "" ? undefined : network.value === "true" };
-      return call("POST", `v1/snapshots/${s.id}/fork`, { json: JSON.parse(JSON.stringify(json)), signal });
+      const spec = { timeout_seconds: seconds(life.value, "Time to live"), cpus: number(cpus, "CPUs"), memory_mb: number(memory, "Memory"), network: network.value === "" ? undefined : network.value === "true" };
+      const json = JSON.parse(JSON.stringify(spec));
+      return call("POST", `v1/snapshots/${s.id}/fork`, { json, signal, headers: attempt(json) });
     },
   });
   if (!box) return;

@@ -15,6 +15,9 @@ let timer = null;
 let round = 0;
 let asking = null;
 
+// Snapshots that sandboxes came from and that are no more: not to be asked for again and again.
+let lost = new Set();
+
 function tell(name) {
   world.dispatchEvent(new Event(name));
 }
@@ -39,12 +42,14 @@ function replace(map, items) {
 async function ask(withSnapshots) {
   const began = round;
   const list = await call("GET", "v1/sandboxes");
-  const kept = withSnapshots ? await call("GET", "v1/snapshots") : null;
+  const unknown = (b) => b.source_snapshot_id && !snapshots.has(b.source_snapshot_id) && !lost.has(b.source_snapshot_id);
+  const kept = withSnapshots || list.sandboxes.some(unknown) ? await call("GET", "v1/snapshots") : null;
   // Something was changed here meanwhile: this answer may be older than that.
   if (began !== round) return;
   const first = !world.loaded;
   world.loaded = true;
   if (replace(sandboxes, list.sandboxes) || first) tell("sandboxes");
+  if (kept) lost = new Set(list.sandboxes.map((b) => b.source_snapshot_id).filter((id) => id && !kept.snapshots.some((s) => s.id === id)));
   if (kept && (replace(snapshots, kept.snapshots) || first)) tell("snapshots");
 }
 

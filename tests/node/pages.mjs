@@ -1,6 +1,8 @@
 // The console and the reference in a real browser: what people do there, from the key to the end of the sandbox.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { api, KEY, main, until, URL_BASE } from "./pages_kit.mjs";
 
 const BYTES = Buffer.from(Array.from({ length: 70000 }, (_, i) => (i * 7 + (i >> 8)) & 255));
@@ -126,6 +128,22 @@ async function files(w, id) {
   await drop("two");
   await page.getByRole("dialog", { name: "Replace?" }).getByRole("button", { name: "Replace" }).click();
   await until("the dropped file is replaced", async () => (await api("POST", `/v1/sandboxes/${id}/exec`, { command: "cat dropped.txt" })).stdout === "two");
+
+  // A folder dropped, for real: all that is in it.
+  const local = mkdtempSync(join(tmpdir(), "pages-"));
+  try {
+    mkdirSync(join(local, "tree/leaf"), { recursive: true });
+    writeFileSync(join(local, "tree/leaf/one.txt"), "1");
+    writeFileSync(join(local, "tree/two.txt"), "2");
+    const area = await pane.boundingBox();
+    const cdp = await w.context.newCDPSession(page);
+    const data = { items: [], files: [join(local, "tree")], dragOperationsMask: 1 };
+    for (const type of ["dragEnter", "dragOver", "drop"]) await cdp.send("Input.dispatchDragEvent", { type, x: area.x + 90, y: area.y + 90, data });
+    await pane.getByRole("button", { name: "tree", exact: true }).waitFor();
+    assert.equal((await api("POST", `/v1/sandboxes/${id}/exec`, { command: "cat tree/leaf/one.txt tree/two.txt" })).stdout, "12");
+  } finally {
+    rmSync(local, { recursive: true });
+  }
 
   // A look at a text, a change of it that keeps its mode, a folder as tar.
   await api("POST", `/v1/sandboxes/${id}/exec`, { command: "chmod 750 notes.txt" });

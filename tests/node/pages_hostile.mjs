@@ -1,6 +1,9 @@
 // What a hostile or unlucky sandbox, or a server in trouble, does to the pages: nothing but text.
 import assert from "node:assert/strict";
-import { api, main, until } from "./pages_kit.mjs";
+import { rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { api, KEY, main, until } from "./pages_kit.mjs";
 
 const EVIL = [
   "<img src=x onerror=globalThis.pwned=1>",
@@ -218,6 +221,18 @@ async function refusals(open) {
   await pane.getByRole("button", { name: "there", exact: true }).click();
   await pane.getByRole("alert").getByText("404 not_found").waitFor();
 
+  // A file that is over the server's limit.
+  const local = join(tmpdir(), `pages-${process.pid}.bin`);
+  try {
+    writeFileSync(local, "");
+    truncateSync(local, 60e6);
+    await pane.locator("input[type=file]").setInputFiles(local);
+    await page.locator(".note.error").getByText("413 payload_too_large").waitFor();
+  } finally {
+    rmSync(local, { force: true });
+  }
+  assert.ok(!(await api("GET", `/v1/sandboxes/${id}/files/list`)).entries.some((e) => e.name.startsWith("pages-")));
+
   // It is destroyed elsewhere while a command runs: both say so, and what was on the page stays.
   const waiting = await w.run("echo here; sleep 60", { wait: false });
   await waiting.locator(".out").filter({ hasText: "here" }).waitFor();
@@ -234,6 +249,15 @@ async function refusals(open) {
   // A link to one that never was.
   await page.evaluate(() => (location.hash = "#sb_0123456789abcdef"));
   await page.getByText("sandbox sb_0123456789abcdef not found").waitFor();
+
+  // The key stops working: the page asks for it again, and forgets the old one.
+  await page.route("**/v1/sandboxes", (route) => route.fulfill({ status: 401, json: { error: { code: "unauthorized", message: "this key is not known here" } } }));
+  await page.getByRole("alert").getByText("this key is not known here").waitFor();
+  await page.getByLabel("API key").waitFor();
+  await page.unroute("**/v1/sandboxes");
+  await page.getByLabel("API key").fill(KEY);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: /^Sandboxes/ }).waitFor();
   w.problems = [];
   await w.end();
 }

@@ -102,7 +102,14 @@ def test_the_curl_lines_work_in_a_shell(browse, server, tmp_path):
     snap = box.snapshot()
     (tmp_path / "FILE").write_bytes(b"\0" * 10240)
     env = os.environ | {"KEY": KEY, "SANDBOX": box.id, "SNAPSHOT": snap}
-    wanted = {"readFile": 404, "createSandbox": 201, "createSnapshot": 201, "forkSnapshot": 201, "deleteSnapshot": 204, "deleteSandbox": 204}
+    wanted = {
+        "readFile": 404,
+        "createSandbox": 201,
+        "createSnapshot": 201,
+        "forkSnapshot": 201,
+        "deleteSnapshot": 204,
+        "deleteSandbox": 204,
+    }
     order = {"writeArchive": 0, "forkSnapshot": 2, "deleteSnapshot": 3, "deleteSandbox": 4}
     assert len(lines) > 20
     try:
@@ -111,7 +118,9 @@ def test_the_curl_lines_work_in_a_shell(browse, server, tmp_path):
                 continue  # their examples name what is not here
             line = lines[name].replace("curl ", "curl --max-time 30 -o out -w '%{http_code}' ", 1)
             done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=40)
-            assert int(done.stdout or 0) == wanted.get(name, 200), f"{line}: {done.stdout} {done.stderr} {(tmp_path / 'out').read_text()[:300]}"
+            assert int(done.stdout or 0) == wanted.get(name, 200), (
+                f"{line}: {done.stdout} {done.stderr} {(tmp_path / 'out').read_text()[:300]}"
+            )
     finally:
         other.delete()
         server.api.clear()
@@ -157,6 +166,9 @@ def test_what_the_pages_load_is_there(api):
         assert not re.search(r"<style|<script(?![^>]*src=)|\son\w+=|\sstyle=", html)
         for name in re.findall(r'(?:src|href)="(assets/[^"]+)"', html):
             assert api.ask("GET", f"/{name}", key="").status_code == 200, name
+        # Named in advance, or each would wait for the one that imports it.
+        modules = set(re.findall(r'(?:src|href)="assets/([^"]+\.js)"', html))
+        assert modules == {f.name for f in PAGES.glob("*.js")}, f"{page}.html"
     for script in PAGES.glob("*.js"):
         for name in re.findall(r'from "\./([^"]+)"', script.read_text()):
             assert (PAGES / name).is_file(), f"{script.name} imports {name}"
