@@ -17,25 +17,41 @@ must(json_t *j)
 	return j;
 }
 
-/* text NULL: the structured result as JSON, or, if that is a list in an object, the list. */
-void
-call_done(struct work *w, json_t *structured, json_t *text)
+static json_t *
+block(json_t *text)
 {
-	json_t *result;
+	return must(json_pack("{s:s, s:o}", "type", "text", "text", must(text)));
+}
 
-	if (text == NULL) {
-		char *s = json_dumps(structured, JSON_COMPACT);
+/* note NULL: there is nothing to say beside it. */
+static void
+done(struct work *w, json_t *structured, json_t *text, json_t *note)
+{
+	json_t *result = must(json_pack("{s:[o], s:b}", "content", block(text), "isError", 0));
 
-		text = must(json_string(s));
-		free(s);
-	}
-	result = must(json_pack(
-	    "{s:[{s:s, s:o}], s:b}", "content", "type", "text", "text", text, "isError", 0));
+	if (note != NULL)
+		json_array_append_new(json_object_get(result, "content"), block(note));
 	if (w->version >= V_2025_06_18)
 		json_object_set_new(result, "structuredContent", structured);
 	else
 		json_decref(structured);
 	work_result(w, result);
+}
+
+static json_t *
+as_text(const json_t *j)
+{
+	char *s = json_dumps(j, JSON_COMPACT);
+	json_t *text = json_string(s);
+
+	free(s);
+	return text;
+}
+
+void
+call_done(struct work *w, json_t *structured)
+{
+	done(w, structured, as_text(structured), NULL);
 }
 
 void
@@ -134,16 +150,15 @@ on_object(struct work *w, const struct api_error *failed)
 	else if (!json_is_string(json_object_get(object, w->tool->output->name)))
 		strange(w);
 	else
-		call_done(w, pick(w, object), NULL);
+		call_done(w, pick(w, object));
 }
 
 /* A list, as far as it fits. */
 static void
 list_done(struct work *w, const json_t *entries)
 {
-	json_t *list = json_array(), *entry, *text;
+	json_t *list = json_array(), *entry, *text, *note = NULL;
 	size_t i, n = 0, total = json_array_size(entries), size;
-	char *s;
 
 	if (!json_is_array(entries)) {
 		json_decref(list);
@@ -159,17 +174,14 @@ list_done(struct work *w, const json_t *entries)
 		n += size + 1;
 		json_array_append_new(list, entry);
 	}
-	s = json_dumps(list, JSON_COMPACT);
 	size = total - json_array_size(list);
-	text = size == 0 ? json_string(s)
-			 : json_sprintf("%s\n[... %zu more of %zu left out; see others with "
-					"sandbox_exec and ls ...]",
-			       s, size, total);
-	free(s);
+	text = as_text(list);
 	entry = must(json_pack("{s:o}", "result", list));
-	if (size > 0)
+	if (size > 0) {
 		json_object_set_new(entry, "omitted", json_integer((json_int_t)size));
-	call_done(w, entry, must(text));
+		note = json_sprintf("[... %zu more of %zu did not fit ...]", size, total);
+	}
+	done(w, entry, text, note);
 }
 
 static void
@@ -212,7 +224,8 @@ on_read(struct work *w, const struct api_error *failed)
 	s = cut_text(&w->out, w->mcp->max_output, &n, &omitted);
 	text = must(json_stringn(s, n));
 	free(s);
-	call_done(w, must(json_pack("{s:O, s:b}", "result", text, "truncated", omitted > 0)), text);
+	done(
+	    w, must(json_pack("{s:O, s:b}", "result", text, "truncated", omitted > 0)), text, NULL);
 }
 
 static void
@@ -253,7 +266,7 @@ on_destroyed(struct work *w, const struct api_error *failed)
 		return;
 	}
 	text = must(json_sprintf("destroyed %s", text_of(w, "sandbox_id")));
-	call_done(w, must(json_pack("{s:O}", "result", text)), text);
+	done(w, must(json_pack("{s:O}", "result", text)), text, NULL);
 }
 
 static void

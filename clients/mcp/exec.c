@@ -127,7 +127,7 @@ on_end(struct work *w, const struct api_error *failed)
 	else if ((r = result(w)) == NULL)
 		fail(w, "the server did not say how the command ended");
 	else
-		call_done(w, r, NULL);
+		call_done(w, r);
 }
 
 void

@@ -102,7 +102,7 @@ uint64_t work_now(void); /* ms */
 
 /* call.c, exec.c, resources.c: each answers with work_result() or work_error() in the end. */
 void call_begin(struct work *);
-void call_done(struct work *, json_t *structured, json_t *text);
+void call_done(struct work *, json_t *structured);
 void call_fail(struct work *, const char *why);
 void call_failed(struct work *, json_t *why);
 void exec_begin(struct work *);
