@@ -15,8 +15,23 @@ const KINDS = [
   [TypeError, "usage"],
 ];
 const OPTIONS = [
-  "image", "cpus", "memory_mb", "pids_limit", "network", "read_only_rootfs", "timeout_seconds", "env", "labels", "idempotency_key", "workdir",
-  "stdin", "mode", "overwrite", "label", "encoding", "detail",
+  "image",
+  "cpus",
+  "memory_mb",
+  "pids_limit",
+  "network",
+  "read_only_rootfs",
+  "timeout_seconds",
+  "env",
+  "labels",
+  "idempotency_key",
+  "workdir",
+  "stdin",
+  "mode",
+  "overwrite",
+  "label",
+  "encoding",
+  "detail",
 ];
 
 const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
@@ -39,14 +54,19 @@ function kindOf(error, signal) {
 
 function failure(error, signal) {
   return {
-    type: kindOf(error, signal), status: error.statusCode ?? null, code: error.code ?? null, message: error.message,
-    retry_after: error.retryAfter ?? null, name: error.name,
+    type: kindOf(error, signal),
+    status: error.statusCode ?? null,
+    code: error.code ?? null,
+    message: error.message,
+    retry_after: error.retryAfter ?? null,
+    name: error.name,
   };
 }
 
 const number = (name) => (process.env[name] ? Number(process.env[name]) : undefined);
 let made;
-const client = () => (made ??= new sdk.SandboxClient({ timeoutSeconds: number("DRIVER_TIMEOUT_SECONDS"), retries: number("DRIVER_RETRIES") }));
+const client = () =>
+  (made ??= new sdk.SandboxClient({ timeoutSeconds: number("DRIVER_TIMEOUT_SECONDS"), retries: number("DRIVER_RETRIES") }));
 
 const CALLS = {
   health: (o) => client().health(o),

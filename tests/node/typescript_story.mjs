@@ -20,7 +20,9 @@ async function events(stream) {
 
 /** How many processes of the sandbox have this word among their arguments. */
 async function running(sandbox, word) {
-  const { stdout } = await sandbox.exec(`for p in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$p 2>/dev/null; echo; done | grep -c "^sleep ${word} *$"`);
+  const { stdout } = await sandbox.exec(
+    `for p in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$p 2>/dev/null; echo; done | grep -c "^sleep ${word} *$"`,
+  );
   return Number(stdout);
 }
 
@@ -33,13 +35,21 @@ async function until(true_) {
 }
 
 async function runsCommands(sandbox) {
-  const result = await sandbox.exec(["python3", "-c", "import sys; print(6 * 7); print('oh', file=sys.stderr); sys.exit(3)"], { timeoutSeconds: 20 });
+  const result = await sandbox.exec(["python3", "-c", "import sys; print(6 * 7); print('oh', file=sys.stderr); sys.exit(3)"], {
+    timeoutSeconds: 20,
+  });
   assert.deepEqual([result.stdout, result.stderr, result.exitCode, result.ok, result.timedOut], ["42\n", "oh\n", 3, false, false]);
-  assert.equal((await sandbox.exec("cat; echo $A; pwd", { stdin: "grüße\n", env: { A: "b" }, workdir: "/tmp" })).stdout, "grüße\nb\n/tmp\n");
+  assert.equal(
+    (await sandbox.exec("cat; echo $A; pwd", { stdin: "grüße\n", env: { A: "b" }, workdir: "/tmp" })).stdout,
+    "grüße\nb\n/tmp\n",
+  );
   assert.equal((await sandbox.exec("sleep 50", { timeoutSeconds: 0.3 })).timedOut, true);
   assert.equal((await sandbox.exec("kill -SEGV $$", { detail: true })).signal, "SEGV");
   assert.equal(atob((await sandbox.exec("printf '\\377\\000'", { encoding: "base64" })).stdout), "\u00ff\u0000");
-  await assert.rejects(sandbox.exec(""), (error) => error instanceof SandboxAPIError && error.statusCode === 400 && error.requestId !== undefined);
+  await assert.rejects(
+    sandbox.exec(""),
+    (error) => error instanceof SandboxAPIError && error.statusCode === 400 && error.requestId !== undefined,
+  );
 }
 
 async function streamsCommands(sandbox) {
@@ -69,7 +79,10 @@ async function movesFiles(sandbox, at) {
   assert.deepEqual([info.path, info.size, info.type], ["/workspace/d/ü &?#%.txt", 7, "file"]);
   assert.equal(await sandbox.readText(info.path), "grüße");
   assert.equal(await sandbox.readText(info.path, { offset: 2, length: 2 }), "ü");
-  assert.deepEqual((await sandbox.listFiles("d")).map((entry) => entry.name), ["ü &?#%.txt"]);
+  assert.deepEqual(
+    (await sandbox.listFiles("d")).map((entry) => entry.name),
+    ["ü &?#%.txt"],
+  );
   await sandbox.exec("printf 'a\\377b' >bytes; ln -s bytes link");
   await assert.rejects(sandbox.readText("bytes"), SandboxDecodeError);
   await assert.rejects(sandbox.readFile("none"), SandboxNotFoundError);
@@ -80,7 +93,14 @@ async function movesFiles(sandbox, at) {
   await upload(sandbox, join(at, "in"), "big", { progress: (...now) => up.push(now) });
   await download(sandbox, "big", join(at, "out"), { progress: (...now) => down.push(now) });
   assert.deepEqual(new Uint8Array(await readFile(join(at, "out"))), content);
-  for (const seen of [up, down]) assert.deepEqual([seen[0], seen.at(-1)], [[0, 5_000_000], [5_000_000, 5_000_000]]);
+  for (const seen of [up, down])
+    assert.deepEqual(
+      [seen[0], seen.at(-1)],
+      [
+        [0, 5_000_000],
+        [5_000_000, 5_000_000],
+      ],
+    );
   await sandbox.writeFile("copy", await sandbox.readStream("big"));
   assert.equal((await sandbox.exec("cmp big copy")).exitCode, 0);
   await sandbox.writeArchive(await sandbox.readArchive("d"), "again");
@@ -115,7 +135,10 @@ async function isMadeOnce(mark) {
 }
 
 async function isFound(sandbox, mark) {
-  assert.deepEqual((await client.listSandboxes({ label: `mark=${mark}` })).map((one) => one.id), [sandbox.id]);
+  assert.deepEqual(
+    (await client.listSandboxes({ label: `mark=${mark}` })).map((one) => one.id),
+    [sandbox.id],
+  );
   assert.deepEqual((await client.get(sandbox.id)).data, sandbox.data);
   const before = sandbox.expiresAt;
   assert.ok((await sandbox.setTimeout(600)).expiresAt > before && (await sandbox.refresh()).status === "running");

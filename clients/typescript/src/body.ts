@@ -122,7 +122,11 @@ export function bodyOf(content: Content, progress?: Progress, size: number | nul
   if (content instanceof Blob) return bodyOfBytes(content, content.size, progress);
   if (typeof content === "function") return bodyOfSource(content, size, true, progress);
   const source: ByteSource = content;
-  if (source === null || typeof source !== "object" || !(Symbol.asyncIterator in source || Symbol.iterator in source || "getReader" in source)) {
+  if (
+    source === null ||
+    typeof source !== "object" ||
+    !(Symbol.asyncIterator in source || Symbol.iterator in source || "getReader" in source)
+  ) {
     throw new TypeError("the content is neither a string nor bytes nor a stream of bytes");
   }
   return bodyOfSource(() => source, size, false, progress);

@@ -72,8 +72,15 @@ export class SandboxClient {
    */
   async create(options: CreateOptions = {}): Promise<Sandbox> {
     const json = fields({
-      image: options.image, cpus: options.cpus, memory_mb: options.memoryMb, pids_limit: options.pidsLimit, network: options.network,
-      read_only_rootfs: options.readOnlyRootfs, timeout_seconds: options.timeoutSeconds, env: options.env, labels: options.labels,
+      image: options.image,
+      cpus: options.cpus,
+      memory_mb: options.memoryMb,
+      pids_limit: options.pidsLimit,
+      network: options.network,
+      read_only_rootfs: options.readOnlyRootfs,
+      timeout_seconds: options.timeoutSeconds,
+      env: options.env,
+      labels: options.labels,
       egress_allowlist: options.egressAllowlist,
     });
     return new Sandbox(this.#link, await this.#link.make("/v1/sandboxes", json, options));

@@ -2,7 +2,10 @@
 
 /** Text from outside as one line that is safe to print: control characters and those that turn the direction of text are replaced. */
 export function oneLine(text: string, most = 1000): string {
-  const line = text.replace(/\s+/gu, " ").replace(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, "\ufffd").trim();
+  const line = text
+    .replace(/\s+/gu, " ")
+    .replace(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, "\ufffd")
+    .trim();
   return line.length > most ? `${line.slice(0, most)}…` : line;
 }
 
@@ -23,7 +26,12 @@ export class SandboxAPIError extends SandboxError {
   /** Finds the request in the server's log. */
   readonly requestId: string | undefined;
 
-  constructor(statusCode: number, code: string, message: string, more: { retryAfter?: number | undefined; requestId?: string | undefined } = {}) {
+  constructor(
+    statusCode: number,
+    code: string,
+    message: string,
+    more: { retryAfter?: number | undefined; requestId?: string | undefined } = {},
+  ) {
     super(oneLine(message));
     this.statusCode = statusCode;
     this.code = oneLine(code, 100);
@@ -95,7 +103,12 @@ export class SandboxDecodeError extends SandboxError {
 }
 
 /** The error for a status that the server gave with a code and a message. */
-export function refusal(status: number, code: string, message: string, more: { retryAfter?: number | undefined; requestId?: string | undefined }): SandboxAPIError {
+export function refusal(
+  status: number,
+  code: string,
+  message: string,
+  more: { retryAfter?: number | undefined; requestId?: string | undefined },
+): SandboxAPIError {
   if (status === 404 || status === 410) return new SandboxNotFoundError(status, code, message, more);
   if (status === 401 || status === 403) return new SandboxAuthError(status, code, message, more);
   if (status === 429) return new SandboxLimitError(status, code, message, more);

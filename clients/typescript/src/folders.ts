@@ -34,7 +34,7 @@ function readable(name: string): string {
 async function* content(path: string | Buffer, size: number): AsyncGenerator<Buffer> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
-    for (let left = size; left > 0; ) {
+    for (let left = size; left > 0;) {
       const buffer = Buffer.allocUnsafe(Math.min(PIECE, left));
       const { bytesRead } = await file.read(buffer, 0, buffer.length, null);
       if (bytesRead === 0) throw new SandboxLocalFileError(String(path), "ECHANGED", "became shorter while it was sent");
@@ -112,7 +112,8 @@ function partsOf(name: string): string[] {
 
 /** Whether a link leads nowhere but into the folder. Steps up count only in front: after a name they could go along another link. */
 function staysInside(parts: string[], target: string): boolean {
-  if (target === "" || target.startsWith("/") || target.includes("\0") || (process.platform === "win32" && /[\\:]/.test(target))) return false;
+  if (target === "" || target.startsWith("/") || target.includes("\0") || (process.platform === "win32" && /[\\:]/.test(target)))
+    return false;
   const steps = target.split("/").filter((step) => step !== "" && step !== ".");
   const up = steps.findIndex((step) => step !== "..");
   const ups = up < 0 ? steps.length : up;
@@ -137,7 +138,8 @@ class Unpacker {
     let begun = false;
     for (let entry = await reader.next(); entry !== undefined; entry = await reader.next()) {
       const parts = partsOf(entry.name);
-      if (!begun && (entry.type !== "directory" || parts.length > 0)) throw new SandboxAPIError(400, "invalid_request", "that is not a folder");
+      if (!begun && (entry.type !== "directory" || parts.length > 0))
+        throw new SandboxAPIError(400, "invalid_request", "that is not a folder");
       begun = true;
       await this.#entry(reader, entry, parts);
     }
@@ -200,9 +202,9 @@ class Unpacker {
     try {
       const regions = await reader.regions();
       for (const { offset, size } of regions) {
-        for (let done = 0; done < size; ) {
+        for (let done = 0; done < size;) {
           const piece = await reader.read(size - done);
-          for (let at = 0; at < piece.length; ) at += (await file.write(piece, at, piece.length - at, offset + done + at)).bytesWritten;
+          for (let at = 0; at < piece.length;) at += (await file.write(piece, at, piece.length - at, offset + done + at)).bytesWritten;
           done += piece.length;
         }
       }
@@ -249,7 +251,8 @@ export async function downloadFolder(sandbox: Sandbox, path: string, localPath: 
     made = false;
     return unpacker.leftOut;
   } catch (error) {
-    if (error instanceof BadArchive) throw new SandboxAnswerError(`the archive is not one of this API: ${oneLine(readable(error.message))}`, 200);
+    if (error instanceof BadArchive)
+      throw new SandboxAnswerError(`the archive is not one of this API: ${oneLine(readable(error.message))}`, 200);
     throw local(localPath, error);
   } finally {
     await source?.return(undefined);
@@ -258,6 +261,7 @@ export async function downloadFolder(sandbox: Sandbox, path: string, localPath: 
 }
 
 async function refuseExisting(path: string): Promise<void> {
-  if ((await lstat(path).catch(() => undefined)) !== undefined) throw new SandboxLocalFileError(path, "EEXIST", "exists already: nothing was written");
+  if ((await lstat(path).catch(() => undefined)) !== undefined)
+    throw new SandboxLocalFileError(path, "EEXIST", "exists already: nothing was written");
   if (!(await stat(dirname(path))).isDirectory()) throw new SandboxLocalFileError(dirname(path), "ENOTDIR", "is not a folder");
 }

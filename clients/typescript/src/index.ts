@@ -3,15 +3,32 @@
 export type { ByteSource, Content, Progress } from "./body.js";
 export { SandboxClient, type ClientOptions } from "./client.js";
 export {
-  SandboxAPIError, SandboxAnswerError, SandboxAuthError, SandboxConfigError, SandboxConnectionLostError, SandboxDecodeError, SandboxError,
-  SandboxInterruptedError, SandboxLimitError, SandboxNotFoundError, SandboxRedirectError, SandboxTimeoutError, SandboxUnreachableError,
+  SandboxAPIError,
+  SandboxAnswerError,
+  SandboxAuthError,
+  SandboxConfigError,
+  SandboxConnectionLostError,
+  SandboxDecodeError,
+  SandboxError,
+  SandboxInterruptedError,
+  SandboxLimitError,
+  SandboxNotFoundError,
+  SandboxRedirectError,
+  SandboxTimeoutError,
+  SandboxUnreachableError,
 } from "./errors.js";
 export type { Fetch } from "./http.js";
 export type {
-  CallOptions, CreateOptions, ExecOptions, ExecStreamOptions, ForkOptions, ReadOptions, ReadTextOptions, TransferOptions, UploadOptions,
+  CallOptions,
+  CreateOptions,
+  ExecOptions,
+  ExecStreamOptions,
+  ForkOptions,
+  ReadOptions,
+  ReadTextOptions,
+  TransferOptions,
+  UploadOptions,
   WriteOptions,
 } from "./options.js";
 export { Sandbox } from "./sandbox.js";
-export type {
-  ExecDetail, ExecEvent, ExecResult, ExitEvent, FileInfo, Health, OutputEvent, SandboxData, SnapshotInfo,
-} from "./types.js";
+export type { ExecDetail, ExecEvent, ExecResult, ExitEvent, FileInfo, Health, OutputEvent, SandboxData, SnapshotInfo } from "./types.js";

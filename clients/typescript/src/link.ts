@@ -34,19 +34,28 @@ export class Link {
       return convert(value);
     } catch (error) {
       if (!(error instanceof Misshapen)) throw error;
-      throw new SandboxAnswerError(`the answer of ${this.http.url} ${error.message}: is it agent-sandbox, and as new as this package?`, 200);
+      throw new SandboxAnswerError(
+        `the answer of ${this.http.url} ${error.message}: is it agent-sandbox, and as new as this package?`,
+        200,
+      );
     }
   }
 
   /** Makes a sandbox, and only one however often that has to be asked for. */
   make(path: string, json: object, options: ForkOptions): Promise<SandboxData> {
     const idempotencyKey = options.idempotencyKey ?? randomId();
-    return this.get({ method: "POST", path, json, idempotencyKey, repeatable: true, patience: this.#pull, signal: options.signal }, toSandbox);
+    return this.get(
+      { method: "POST", path, json, idempotencyKey, repeatable: true, patience: this.#pull, signal: options.signal },
+      toSandbox,
+    );
   }
 
   fork(snapshot: SnapshotInfo | string, options: ForkOptions): Promise<SandboxData> {
     const json = fields({
-      timeout_seconds: options.timeoutSeconds, network: options.network, cpus: options.cpus, memory_mb: options.memoryMb,
+      timeout_seconds: options.timeoutSeconds,
+      network: options.network,
+      cpus: options.cpus,
+      memory_mb: options.memoryMb,
     });
     return this.make(`/v1/snapshots/${segment(snapshotId(snapshot))}/fork`, json, options);
   }

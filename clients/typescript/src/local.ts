@@ -5,7 +5,7 @@ import { link, lstat, open, rename, stat, unlink, type FileHandle } from "node:f
 import { basename, dirname, join } from "node:path";
 import { SandboxError, oneLine } from "./errors.js";
 
-/** A file or folder on this machine that cannot be read or written: it exists already, the disk is full, and so on. Nothing half-written is left. */
+/** A file or folder on this machine that cannot be read or written: it exists, the disk is full, … Nothing half-written is left. */
 export class SandboxLocalFileError extends SandboxError {
   override readonly name: string = "SandboxLocalFileError";
   /** The system's word for it, such as `"EEXIST"`, `"ENOENT"` or `"ENOSPC"`. */
@@ -51,7 +51,8 @@ async function checkDestination(path: string, overwrite: boolean): Promise<void>
   const behind = there.isSymbolicLink() ? await stat(path).catch(() => undefined) : there;
   if (behind?.isDirectory()) throw new SandboxLocalFileError(path, "EISDIR", "is a folder: give the name of the file too");
   if (!overwrite) throw new SandboxLocalFileError(path, "EEXIST", WORDS["EEXIST"] as string);
-  if (behind !== undefined && !behind.isFile()) throw new SandboxLocalFileError(path, "EINVAL", "is not a regular file: it is not replaced");
+  if (behind !== undefined && !behind.isFile())
+    throw new SandboxLocalFileError(path, "EINVAL", "is not a regular file: it is not replaced");
 }
 
 /** Writes a stream beside its destination, and gives it its name when it is complete. */
@@ -80,7 +81,7 @@ async function fill(file: FileHandle, stream: ReadableStream<Uint8Array>): Promi
   const reader = stream.getReader();
   try {
     for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
-      for (let at = 0; at < piece.value.length; ) at += (await file.write(piece.value, at)).bytesWritten;
+      for (let at = 0; at < piece.value.length;) at += (await file.write(piece.value, at)).bytesWritten;
     }
   } catch (error) {
     await reader.cancel().catch(() => undefined);

@@ -22,7 +22,9 @@ function keyIn(path: string, must: boolean): string | undefined {
   let text;
   try {
     if (process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
-      throw new SandboxConfigError(`${oneLine(path)} can be read by others: chmod 600 it, and if they may have read the key, make a new one`);
+      throw new SandboxConfigError(
+        `${oneLine(path)} can be read by others: chmod 600 it, and if they may have read the key, make a new one`,
+      );
     }
     text = readFileSync(path, "utf8").trim();
   } catch (cause) {
@@ -31,7 +33,8 @@ function keyIn(path: string, must: boolean): string | undefined {
     if (!must && (code === "ENOENT" || code === "ENOTDIR")) return undefined;
     throw new SandboxConfigError(`cannot read the key in ${oneLine(path)}: ${WORDS[code ?? ""] ?? code ?? "unknown reason"}`, { cause });
   }
-  if (!/^[\x21-\x7e]+$/.test(text)) throw new SandboxConfigError(`${oneLine(path)} does not hold a key, which is one line of printable ASCII`);
+  if (!/^[\x21-\x7e]+$/.test(text))
+    throw new SandboxConfigError(`${oneLine(path)} does not hold a key, which is one line of printable ASCII`);
   return text;
 }
 
@@ -44,7 +47,8 @@ function hasPassword(url: string | undefined): boolean {
 }
 
 function keyFromFiles(options: ClientOptions): string | undefined {
-  if (hasPassword(options.baseUrl ?? environment("AGENT_SANDBOX_URL")) || environment("AGENT_SANDBOX_API_KEY") !== undefined) return undefined;
+  if (hasPassword(options.baseUrl ?? environment("AGENT_SANDBOX_URL")) || environment("AGENT_SANDBOX_API_KEY") !== undefined)
+    return undefined;
   const named = environment("AGENT_SANDBOX_API_KEY_FILE");
   if (named !== undefined) return keyIn(named, true);
   const home = environment("XDG_CONFIG_HOME") ?? join(environment("HOME") ?? homedir(), ".config");
@@ -89,7 +93,12 @@ export async function upload(sandbox: Sandbox, localPath: string, path: string, 
 }
 
 /** Unpacks a tar file of this machine into a folder below `/workspace`. */
-export async function uploadArchive(sandbox: Sandbox, localPath: string, path = "/workspace", options: TransferOptions = {}): Promise<void> {
+export async function uploadArchive(
+  sandbox: Sandbox,
+  localPath: string,
+  path = "/workspace",
+  options: TransferOptions = {},
+): Promise<void> {
   try {
     const { content, size } = await openable(localPath);
     await sandbox.writeArchive(content, path, { size, ...options });

@@ -2,15 +2,35 @@
 
 import { bodyOf, type Content } from "./body.js";
 import { SandboxConnectionLostError, SandboxDecodeError, SandboxInterruptedError, SandboxNotFoundError, oneLine } from "./errors.js";
-import type { Answer, Request, Whole } from "./http.js";
+import type { Answer, Whole } from "./answer.js";
+import type { Request } from "./http.js";
 import { Lines } from "./lines.js";
 import { segment, snapshotId, type Link } from "./link.js";
 import {
-  fields, type CallOptions, type ExecOptions, type ExecStreamOptions, type ForkOptions, type ReadOptions, type ReadTextOptions,
-  type TransferOptions, type UploadOptions, type WriteOptions,
+  fields,
+  type CallOptions,
+  type ExecOptions,
+  type ExecStreamOptions,
+  type ForkOptions,
+  type ReadOptions,
+  type ReadTextOptions,
+  type TransferOptions,
+  type UploadOptions,
+  type WriteOptions,
 } from "./options.js";
 import {
-  Misshapen, list, object, toEvent, toFile, toResult, toSandbox, toSnapshot, type ExecEvent, type ExecResult, type FileInfo, type SandboxData,
+  Misshapen,
+  list,
+  object,
+  toEvent,
+  toFile,
+  toResult,
+  toSandbox,
+  toSnapshot,
+  type ExecEvent,
+  type ExecResult,
+  type FileInfo,
+  type SandboxData,
   type SnapshotInfo,
 } from "./types.js";
 
@@ -34,7 +54,10 @@ function execQuery(options: ExecStreamOptions): Record<string, string | undefine
 
 function base64url(text: string): string {
   const bytes = new TextEncoder().encode(text);
-  return btoa(Array.from(bytes, (b) => String.fromCharCode(b)).join("")).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+  return btoa(Array.from(bytes, (b) => String.fromCharCode(b)).join(""))
+    .replace(/\+/g, "-")
+    .replace(/\//g, "_")
+    .replace(/=+$/, "");
 }
 
 function octal(mode: number): string {
@@ -125,8 +148,12 @@ export class Sandbox implements AsyncDisposable {
   async exec(command: string | readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
     return this.#link.get(
       {
-        method: "POST", path: this.#path("/exec"), query: execQuery(options), json: execFields(command, options, options.stdin ?? undefined),
-        patience: this.#link.http.seconds + (options.timeoutSeconds ?? 0), signal: options.signal,
+        method: "POST",
+        path: this.#path("/exec"),
+        query: execQuery(options),
+        json: execFields(command, options, options.stdin ?? undefined),
+        patience: this.#link.http.seconds + (options.timeoutSeconds ?? 0),
+        signal: options.signal,
       },
       toResult,
     );
@@ -219,7 +246,10 @@ export class Sandbox implements AsyncDisposable {
 
   /** Saves `/workspace` as it is at this moment. The name has at most 128 characters. */
   async snapshot(name?: string | null, options: CallOptions = {}): Promise<SnapshotInfo> {
-    return this.#link.get({ method: "POST", path: this.#path("/snapshots"), json: { name: name ?? null }, signal: options.signal }, toSnapshot);
+    return this.#link.get(
+      { method: "POST", path: this.#path("/snapshots"), json: { name: name ?? null }, signal: options.signal },
+      toSnapshot,
+    );
   }
 
   /**
@@ -270,8 +300,11 @@ export class Sandbox implements AsyncDisposable {
   #streamRequest(command: string | readonly string[], options: ExecStreamOptions): Request {
     const { stdin } = options;
     const request: Request = {
-      method: "POST", path: this.#path("/exec/stream"), query: execQuery(options),
-      patience: this.#link.http.seconds + (options.timeoutSeconds ?? 0), signal: options.signal,
+      method: "POST",
+      path: this.#path("/exec/stream"),
+      query: execQuery(options),
+      patience: this.#link.http.seconds + (options.timeoutSeconds ?? 0),
+      signal: options.signal,
     };
     if (stdin === undefined || stdin === null || (typeof stdin === "string" && stdin.length <= STDIN_IN_JSON)) {
       return { ...request, json: execFields(command, options, stdin ?? undefined) };

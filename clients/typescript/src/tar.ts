@@ -45,10 +45,21 @@ function octal(value: number, digits: number): string {
 function block(name: string, letter: string, size: number, mode: number, mtime: number, link: string): Buffer {
   const out = Buffer.alloc(BLOCK);
   out.write(name.slice(0, 100), 0, "latin1");
-  out.write(`${octal(mode, 7)}\0${octal(0, 7)}\0${octal(0, 7)}\0${octal(size, 11)}\0${octal(Math.max(0, Math.floor(mtime)), 11)}\0        ${letter}`, 100, "latin1");
+  out.write(
+    `${octal(mode, 7)}\0${octal(0, 7)}\0${octal(0, 7)}\0${octal(size, 11)}\0${octal(Math.max(0, Math.floor(mtime)), 11)}\0        ${letter}`,
+    100,
+    "latin1",
+  );
   out.write(link.slice(0, 100), 157, "latin1");
   out.write("ustar\x0000", 257, "latin1");
-  out.write(`${octal(out.reduce((sum, byte) => sum + byte, 0), 6)}\0 `, 148, "latin1");
+  out.write(
+    `${octal(
+      out.reduce((sum, byte) => sum + byte, 0),
+      6,
+    )}\0 `,
+    148,
+    "latin1",
+  );
   return out;
 }
 
@@ -69,7 +80,9 @@ export function header(entry: Entry): Buffer {
   if (size >= 8 ** 11) extra += record("size", String(size));
   const bytes = Buffer.from(extra, "latin1");
   return Buffer.concat([
-    block("PaxHeader", "x", bytes.length, 0o644, entry.mtime, ""), bytes, padding(bytes.length),
+    block("PaxHeader", "x", bytes.length, 0o644, entry.mtime, ""),
+    bytes,
+    padding(bytes.length),
     block(entry.name, LETTERS[entry.type] ?? "0", size, entry.mode & 0o7777, entry.mtime, entry.link),
   ]);
 }
@@ -93,7 +106,7 @@ function whole(digits: string | undefined): number {
 
 function records(bytes: Buffer): Map<string, string> {
   const found = new Map<string, string>();
-  for (let at = 0; at < bytes.length; ) {
+  for (let at = 0; at < bytes.length;) {
     const space = bytes.indexOf(0x20, at);
     const length = space < 0 ? 0 : whole(bytes.toString("latin1", at, space));
     const line = bytes.toString("latin1", space + 1, at + length);
@@ -153,7 +166,8 @@ export class Reader {
     this.#left = ["hardlink", "symlink", "directory"].includes(type) ? 0 : stored;
     this.#fill = padding(this.#left).length;
     this.#sparse = extra.get("GNU.sparse.major") === "1" && type === "file";
-    if (!this.#sparse && [...extra.keys()].some((key) => key.startsWith("GNU.sparse."))) throw new BadArchive("a file with holes of an unknown kind");
+    if (!this.#sparse && [...extra.keys()].some((key) => key.startsWith("GNU.sparse.")))
+      throw new BadArchive("a file with holes of an unknown kind");
     this.#size = this.#sparse ? whole(extra.get("GNU.sparse.realsize")) : this.#left;
     const mtime = Number(extra.get("mtime") ?? number(head.subarray(136, 148)));
     return {

@@ -24,7 +24,8 @@ async function fails(promise, type) {
 test("answers_become_objects_in_the_names_of_this_language", async (t) => {
   const server = await hostile(t, ({ path }) => {
     if (path === "/healthz") return json(200, { status: "ok", backend: "docker", version: "1", confinement: "full" });
-    if (path.includes("/exec")) return json(200, { ...RESULT, exit_code: 3, usage: { cpu_ms: 4, peak_memory_bytes: null }, oom_killed: false });
+    if (path.includes("/exec"))
+      return json(200, { ...RESULT, exit_code: 3, usage: { cpu_ms: 4, peak_memory_bytes: null }, oom_killed: false });
     if (path.startsWith("/v1/snapshots?")) return json(200, { snapshots: [SNAPSHOT], next_cursor: null });
     if (path.includes("/list")) return json(200, { path: "/workspace", entries: [FILE] });
     if (path.startsWith("/v1/sandboxes?")) return json(200, { sandboxes: [SANDBOX] });
@@ -39,23 +40,43 @@ test("answers_become_objects_in_the_names_of_this_language", async (t) => {
     [ID, "running", 512, true, null, { a: "b" }],
   );
   assert.deepEqual(await sandbox.exec(["a", "b"], { workdir: "/", timeoutSeconds: 5, detail: true }), {
-    stdout: "hi\n", stderr: "", exitCode: 3, timedOut: false, truncated: false, durationMs: 2, ok: false, oomKilled: false,
+    stdout: "hi\n",
+    stderr: "",
+    exitCode: 3,
+    timedOut: false,
+    truncated: false,
+    durationMs: 2,
+    ok: false,
+    oomKilled: false,
     usage: { cpuMs: 4, peakMemoryBytes: null },
   });
   assert.equal(server.seen[2].path, `/v1/sandboxes/${ID}/exec?detail=true`);
   assert.deepEqual(JSON.parse(server.seen[2].body), { command: ["a", "b"], workdir: "/", timeout_seconds: 5 });
   assert.deepEqual((await client.listSnapshots(ID))[0].sizeBytes, 10240);
-  assert.deepEqual(await sandbox.listFiles("ü &?"), [{ name: "f", path: "/workspace/f", type: "file", size: 3, modifiedAt: FILE.modified_at }]);
+  assert.deepEqual(await sandbox.listFiles("ü &?"), [
+    { name: "f", path: "/workspace/f", type: "file", size: 3, modifiedAt: FILE.modified_at },
+  ]);
   assert.equal(server.seen[4].path, `/v1/sandboxes/${ID}/files/list?path=${encodeURIComponent("ü &?")}`);
-  assert.deepEqual((await client.listSandboxes({ label: "a=b" })).map((s) => s.id), [ID]);
+  assert.deepEqual(
+    (await client.listSandboxes({ label: "a=b" })).map((s) => s.id),
+    [ID],
+  );
   assert.equal(server.seen[5].path, "/v1/sandboxes?label=a%3Db");
   assert.ok(server.seen.every((request) => request.headers.authorization === `Bearer ${KEY}`));
 });
 
 test("refusals_are_typed_and_carry_code_text_and_request", async (t) => {
   const kinds = [
-    [400, sdk.SandboxAPIError], [401, sdk.SandboxAuthError], [403, sdk.SandboxAuthError], [404, sdk.SandboxNotFoundError], [409, sdk.SandboxAPIError],
-    [410, sdk.SandboxNotFoundError], [422, sdk.SandboxAPIError], [429, sdk.SandboxLimitError], [500, sdk.SandboxAPIError], [507, sdk.SandboxAPIError],
+    [400, sdk.SandboxAPIError],
+    [401, sdk.SandboxAuthError],
+    [403, sdk.SandboxAuthError],
+    [404, sdk.SandboxNotFoundError],
+    [409, sdk.SandboxAPIError],
+    [410, sdk.SandboxNotFoundError],
+    [422, sdk.SandboxAPIError],
+    [429, sdk.SandboxLimitError],
+    [500, sdk.SandboxAPIError],
+    [507, sdk.SandboxAPIError],
   ];
   for (const [status, type] of kinds) {
     const server = await hostile(t, () => refused(status, "some_code", "do this next", { "X-Request-Id": "req_1" }));
@@ -68,7 +89,12 @@ test("refusals_are_typed_and_carry_code_text_and_request", async (t) => {
 
 test("a_429_says_when_to_come_back_and_is_never_repeated", async (t) => {
   const soon = new Date(Date.now() + 30_000).toUTCString();
-  for (const [said, least, most] of [["7", 7, 7], [soon, 20, 31], ["soon", undefined, undefined], ["", undefined, undefined]]) {
+  for (const [said, least, most] of [
+    ["7", 7, 7],
+    [soon, 20, 31],
+    ["soon", undefined, undefined],
+    ["", undefined, undefined],
+  ]) {
     const server = await hostile(t, () => refused(429, "limit_exceeded", "too many sandboxes", said === "" ? {} : { "Retry-After": said }));
     const error = await fails(connect(server.url, { retries: 3 }).create(), sdk.SandboxLimitError);
     if (least === undefined) assert.equal(error.retryAfter, undefined);
@@ -117,7 +143,7 @@ test("answers_that_are_not_this_apis_are_said_to_be_so", async (t) => {
     "an empty 404": head(404, { "Content-Length": 0 }),
     "JSON of another kind": json(200, { hello: "world" }),
     "a list": json(200, []),
-    "null": json(200, "null"),
+    null: json(200, "null"),
     "an error of another kind": json(404, { error: "nope" }),
     "an error that is null": json(500, "null"),
     "invalid UTF-8": Buffer.concat([Buffer.from(head(200, { "Content-Length": 4 })), Buffer.from([0x22, 0xff, 0xfe, 0x22])]),
@@ -226,7 +252,9 @@ test("a_snapshot_and_a_rollback_are_sent_once", async (t) => {
 });
 
 test("a_busy_server_is_asked_again_if_it_says_soon", async (t) => {
-  const soon = await hostile(t, (request, n) => (n === 1 ? refused(503, "unavailable", "starting", { "Retry-After": 1 }) : json(200, SANDBOX)));
+  const soon = await hostile(t, (request, n) =>
+    n === 1 ? refused(503, "unavailable", "starting", { "Retry-After": 1 }) : json(200, SANDBOX),
+  );
   await connect(soon.url, { retries: 2 }).get(ID);
   assert.equal(soon.seen.length, 2);
   const late = await hostile(t, () => refused(503, "unavailable", "starting", { "Retry-After": 60 }));
@@ -266,17 +294,31 @@ test("await_using_destroys_and_does_not_mind_what_is_gone", async (t) => {
   const sandbox = await connect(server.url).get(ID);
   await sandbox[Symbol.asyncDispose]();
   await sandbox[Symbol.asyncDispose]();
-  assert.deepEqual(server.seen.slice(1).map((request) => request.method), ["DELETE", "DELETE"]);
+  assert.deepEqual(
+    server.seen.slice(1).map((request) => request.method),
+    ["DELETE", "DELETE"],
+  );
   await fails(sandbox[Symbol.asyncDispose](), sdk.SandboxAPIError);
 });
 
 test("wrong_addresses_and_keys_are_refused_without_showing_them", () => {
   for (const options of [
-    { baseUrl: "nonsense" }, { baseUrl: "ftp://x" }, { baseUrl: "http://x?key=secret-secret" }, { baseUrl: "http://x", apiKey: "secret\nsecret" },
-    { baseUrl: "http://x", apiKey: "sécret" }, { baseUrl: "http://x", apiKey: "" }, { baseUrl: "http://x", timeoutSeconds: 0 },
-    { baseUrl: "http://x", timeoutSeconds: NaN }, { baseUrl: "http://x", retries: -1 }, { baseUrl: "http://x:secret secret@" },
+    { baseUrl: "nonsense" },
+    { baseUrl: "ftp://x" },
+    { baseUrl: "http://x?key=secret-secret" },
+    { baseUrl: "http://x", apiKey: "secret\nsecret" },
+    { baseUrl: "http://x", apiKey: "sécret" },
+    { baseUrl: "http://x", apiKey: "" },
+    { baseUrl: "http://x", timeoutSeconds: 0 },
+    { baseUrl: "http://x", timeoutSeconds: NaN },
+    { baseUrl: "http://x", retries: -1 },
+    { baseUrl: "http://x:secret secret@" },
   ]) {
-    assert.throws(() => new SandboxClient(options), (error) => error instanceof sdk.SandboxConfigError && !/s.cret/.test(error.message), JSON.stringify(options));
+    assert.throws(
+      () => new SandboxClient(options),
+      (error) => error instanceof sdk.SandboxConfigError && !/s.cret/.test(error.message),
+      JSON.stringify(options),
+    );
   }
 });
 
@@ -299,9 +341,14 @@ test("arguments_that_cannot_be_are_refused_before_anything_is_sent", async (t) =
   const client = connect(server.url);
   const sandbox = await client.get(ID);
   const wrong = [
-    () => client.get(undefined), () => client.create({ cpus: NaN }),
-    () => sandbox.exec("true", { timeoutSeconds: Infinity }), () => sandbox.writeFile("f", 5), () => sandbox.writeFile("f", null),
-    () => sandbox.writeFile("f", "x", { mode: 0.5 }), () => sandbox.writeFile("f", "\ud800"), () => sandbox.readFile("f", { offset: -1 }),
+    () => client.get(undefined),
+    () => client.create({ cpus: NaN }),
+    () => sandbox.exec("true", { timeoutSeconds: Infinity }),
+    () => sandbox.writeFile("f", 5),
+    () => sandbox.writeFile("f", null),
+    () => sandbox.writeFile("f", "x", { mode: 0.5 }),
+    () => sandbox.writeFile("f", "\ud800"),
+    () => sandbox.readFile("f", { offset: -1 }),
     () => sandbox.readFile("f", { length: 0 }),
   ];
   for (const call of wrong) await assert.rejects(call, TypeError, String(call));

@@ -40,13 +40,19 @@ test("a_file_is_read_whole_in_part_as_text_and_as_a_stream", async (t) => {
   await sandbox.readFile("f", { offset: 5 });
   await sandbox.readFile("f", { length: 3 });
   await sandbox.readFile("f", { offset: 5, length: 3 });
-  assert.deepEqual(server.seen.slice(-3).map((request) => request.headers.range), ["bytes=5-", "bytes=0-2", "bytes=5-7"]);
+  assert.deepEqual(
+    server.seen.slice(-3).map((request) => request.headers.range),
+    ["bytes=5-", "bytes=0-2", "bytes=5-7"],
+  );
   assert.equal((await (await begin(t, () => bytes(""))).sandbox.readFile("f")).length, 0);
 });
 
 test("bytes_that_are_no_text_are_not_made_into_one", async (t) => {
   const { sandbox } = await begin(t, () => bytes(Buffer.from([0x61, 0xff, 0x62])));
-  await assert.rejects(sandbox.readText("f\u001b"), (error) => error instanceof sdk.SandboxDecodeError && !error.message.includes("\u001b"));
+  await assert.rejects(
+    sandbox.readText("f\u001b"),
+    (error) => error instanceof sdk.SandboxDecodeError && !error.message.includes("\u001b"),
+  );
   assert.equal(await sandbox.readText("f", { encoding: "latin1" }), "aÿb");
 });
 
@@ -57,7 +63,11 @@ test("a_download_that_is_cut_is_an_error_and_never_a_shorter_file", async (t) =>
   await assert.rejects(async () => collect(await sandbox.readStream("f")), sdk.SandboxConnectionLostError);
   const tar = Buffer.alloc(2048, 0);
   tar[0] = 0x61;
-  for (const [pieces, end, whole] of [[[tar.subarray(0, 1024)], true, false], [[tar.subarray(0, 1024)], false, false], [[tar], true, true]]) {
+  for (const [pieces, end, whole] of [
+    [[tar.subarray(0, 1024)], true, false],
+    [[tar.subarray(0, 1024)], false, false],
+    [[tar], true, true],
+  ]) {
     const archive = await begin(t, () => chunks(pieces, { type: "application/x-tar", end }));
     const got = archive.sandbox.readArchive("d").then(collect);
     if (whole) assert.equal((await got).length, 2048);
@@ -70,14 +80,22 @@ test("downloads_tell_how_far_they_are", async (t) => {
   const { sandbox } = await begin(t, () => bytes("x".repeat(1000)));
   await sandbox.readFile("f", { progress: (...now) => seen.push(now) });
   await collect(await sandbox.readStream("f", { progress: (...now) => seen.push(now) }));
-  assert.deepEqual([seen[0], seen.at(-1)], [[0, 1000], [1000, 1000]]);
+  assert.deepEqual(
+    [seen[0], seen.at(-1)],
+    [
+      [0, 1000],
+      [1000, 1000],
+    ],
+  );
   assert.equal(seen.filter(([done]) => done === 0).length, 2);
 });
 
 test("an_error_of_a_progress_function_ends_the_transfer_as_it_is", async (t) => {
   const mine = new Error("mine");
   const { sandbox } = await begin(t, ({ method }) => (method === "PUT" ? json(200, FILE) : bytes("x".repeat(1000))));
-  const progress = (done) => { if (done > 0) throw mine; };
+  const progress = (done) => {
+    if (done > 0) throw mine;
+  };
   const own = (error) => error === mine;
   await assert.rejects(sandbox.readFile("f", { progress }), own);
   await assert.rejects(async () => collect(await sandbox.readStream("f", { progress })), own);
@@ -102,8 +120,15 @@ test("contents_of_every_kind_are_written", async (t) => {
     yield Buffer.from("b");
   }
   const kinds = [
-    ["grüße", "grüße"], [Buffer.from("bytes"), "bytes"], [new Uint8Array([97]).buffer, "a"], [new Blob(["blob"]), "blob"],
-    [new Blob(["stream"]).stream(), "stream"], [generated(), "ab"], [[Buffer.from("a"), Buffer.from("b")], "ab"], [() => generated(), "ab"], ["", ""],
+    ["grüße", "grüße"],
+    [Buffer.from("bytes"), "bytes"],
+    [new Uint8Array([97]).buffer, "a"],
+    [new Blob(["blob"]), "blob"],
+    [new Blob(["stream"]).stream(), "stream"],
+    [generated(), "ab"],
+    [[Buffer.from("a"), Buffer.from("b")], "ab"],
+    [() => generated(), "ab"],
+    ["", ""],
   ];
   for (const [content, sent] of kinds) {
     for (const progress of [undefined, () => undefined]) {
@@ -120,11 +145,21 @@ test("uploads_tell_how_far_they_are", async (t) => {
   const seen = [];
   const { sandbox } = await begin(t, () => json(200, FILE));
   await sandbox.writeFile("f", "x".repeat(600_000), { progress: (...now) => seen.push(now) });
-  assert.deepEqual(seen, [[0, 600_000], [262_144, 600_000], [524_288, 600_000], [600_000, 600_000]]);
+  assert.deepEqual(seen, [
+    [0, 600_000],
+    [262_144, 600_000],
+    [524_288, 600_000],
+    [600_000, 600_000],
+  ]);
 });
 
 test("only_contents_that_can_be_sent_again_are", async (t) => {
-  const contents = [["text", 3], [() => [Buffer.from("a")], 3], [[Buffer.from("a")].values(), 1], [new Blob(["a"]).stream(), 1]];
+  const contents = [
+    ["text", 3],
+    [() => [Buffer.from("a")], 3],
+    [[Buffer.from("a")].values(), 1],
+    [new Blob(["a"]).stream(), 1],
+  ];
   for (const [content, times] of contents) {
     const { server, sandbox } = await begin(t, () => "");
     await assert.rejects(sandbox.writeFile("f", content), sdk.SandboxConnectionLostError);
@@ -135,7 +170,16 @@ test("only_contents_that_can_be_sent_again_are", async (t) => {
 test("an_upload_whose_source_fails_is_the_callers_error_and_closes_the_connection", async (t) => {
   const mine = new Error("mine");
   const { server, sandbox } = await begin(t, () => json(200, FILE));
-  await assert.rejects(sandbox.writeFile("f", (async function* () { yield Buffer.from("a"); throw mine; })()), (error) => error === mine);
+  await assert.rejects(
+    sandbox.writeFile(
+      "f",
+      (async function* () {
+        yield Buffer.from("a");
+        throw mine;
+      })(),
+    ),
+    (error) => error === mine,
+  );
   await assert.rejects(sandbox.writeFile("f", ["no bytes"]), TypeError);
   assert.equal(server.seen.length, 1, "no request came to its end");
 });
@@ -152,7 +196,13 @@ test("a_file_of_the_disk_goes_up_and_comes_back", async (t) => {
   const seen = [];
   await sdk.upload(sandbox, join(at, "in"), "f", { progress: (...now) => seen.push(now), mode: 0o600 });
   assert.equal(server.seen[1].body.length, 300_000);
-  assert.deepEqual([seen[0], seen.at(-1)], [[0, 300_000], [300_000, 300_000]]);
+  assert.deepEqual(
+    [seen[0], seen.at(-1)],
+    [
+      [0, 300_000],
+      [300_000, 300_000],
+    ],
+  );
   await sdk.download(sandbox, "f", join(at, "out"));
   assert.equal(readFileSync(join(at, "out"), "utf8"), "content");
   assert.deepEqual(readdirSync(at).sort(), ["in", "out"]);
@@ -163,7 +213,10 @@ test("an_upload_from_the_disk_is_tried_again_from_its_start", async (t) => {
   writeFileSync(join(at, "in"), "x".repeat(300_000));
   const { server, sandbox } = await begin(t, (request, n) => (n === 2 ? "" : json(200, FILE)));
   await sdk.upload(sandbox, join(at, "in"), "f");
-  assert.deepEqual(server.seen.slice(1).map((request) => request.body.length), [300_000, 300_000]);
+  assert.deepEqual(
+    server.seen.slice(1).map((request) => request.body.length),
+    [300_000, 300_000],
+  );
 });
 
 test("a_download_never_replaces_what_exists_unless_told_to", async (t) => {
@@ -216,12 +269,19 @@ test("local_files_that_cannot_be_are_named", async (t) => {
   const { server, sandbox } = await begin(t, () => bytes("x"));
   mkdirSync(join(at, "d"));
   for (const [call, code] of [
-    [() => sdk.upload(sandbox, join(at, "none"), "f"), "ENOENT"], [() => sdk.upload(sandbox, join(at, "d"), "f"), "EISDIR"],
-    [() => sdk.uploadArchive(sandbox, join(at, "none")), "ENOENT"], [() => sdk.download(sandbox, "f", join(at, "none/f")), "ENOENT"],
-    [() => sdk.download(sandbox, "f", join(at, "d")), "EISDIR"], [() => sdk.download(sandbox, "f", join(at, "d"), { overwrite: true }), "EISDIR"],
+    [() => sdk.upload(sandbox, join(at, "none"), "f"), "ENOENT"],
+    [() => sdk.upload(sandbox, join(at, "d"), "f"), "EISDIR"],
+    [() => sdk.uploadArchive(sandbox, join(at, "none")), "ENOENT"],
+    [() => sdk.download(sandbox, "f", join(at, "none/f")), "ENOENT"],
+    [() => sdk.download(sandbox, "f", join(at, "d")), "EISDIR"],
+    [() => sdk.download(sandbox, "f", join(at, "d"), { overwrite: true }), "EISDIR"],
     [() => sdk.download(sandbox, "f", "/dev/null", { overwrite: true }), "EINVAL"],
   ]) {
-    await assert.rejects(call, (error) => error instanceof sdk.SandboxLocalFileError && error instanceof sdk.SandboxError && error.code === code, String(call));
+    await assert.rejects(
+      call,
+      (error) => error instanceof sdk.SandboxLocalFileError && error instanceof sdk.SandboxError && error.code === code,
+      String(call),
+    );
   }
   assert.equal(server.seen.length, 1);
   assert.ok(existsSync("/dev/null"));
@@ -250,8 +310,11 @@ test("a_key_comes_from_a_file_that_nobody_else_can_read", async (t) => {
   assert.equal(await keyUsed(), "Bearer variable");
   delete process.env.AGENT_SANDBOX_API_KEY;
   chmodSync(file, 0o640);
-  const refusedFor = (text) => assert.throws(() => new sdk.SandboxClient({ baseUrl: server.url }), (error) =>
-    error instanceof sdk.SandboxConfigError && error.message.includes(text) && !error.message.includes(KEY));
+  const refusedFor = (text) =>
+    assert.throws(
+      () => new sdk.SandboxClient({ baseUrl: server.url }),
+      (error) => error instanceof sdk.SandboxConfigError && error.message.includes(text) && !error.message.includes(KEY),
+    );
   refusedFor("chmod 600");
   process.env.AGENT_SANDBOX_API_KEY_FILE = join(at, "none");
   refusedFor("no such file");

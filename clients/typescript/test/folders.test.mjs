@@ -1,8 +1,21 @@
 // Folders on their way: what is packed, and what a hostile archive cannot do.
 import assert from "node:assert/strict";
 import {
-  chmodSync, existsSync, linkSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, statSync, symlinkSync,
-  truncateSync, utimesSync, writeFileSync,
+  chmodSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -50,10 +63,12 @@ function lettered(name, letter) {
 }
 
 function tree(path, prefix = "") {
-  return readdirSync(join(path, prefix)).sort().flatMap((name) => {
-    const here = join(prefix, name);
-    return lstatSync(join(path, here)).isDirectory() ? [`${here}/`, ...tree(path, here)] : [here];
-  });
+  return readdirSync(join(path, prefix))
+    .sort()
+    .flatMap((name) => {
+      const here = join(prefix, name);
+      return lstatSync(join(path, here)).isDirectory() ? [`${here}/`, ...tree(path, here)] : [here];
+    });
 }
 
 test("a_folder_goes_up_and_comes_back_as_it_was", async (t) => {
@@ -75,7 +90,13 @@ test("a_folder_goes_up_and_comes_back_as_it_was", async (t) => {
   await sdk.uploadFolder(up.sandbox, source, "/workspace/d", { progress: (...now) => seen.push(now) });
   const sent = up.server.seen.at(-1).body;
   assert.equal(sent.length % 512, 0);
-  assert.deepEqual([seen[0], seen.at(-1)], [[0, null], [sent.length, null]]);
+  assert.deepEqual(
+    [seen[0], seen.at(-1)],
+    [
+      [0, null],
+      [sent.length, null],
+    ],
+  );
   const down = await begin(t, Buffer.concat([dir("./"), sent]));
   const target = join(at, "back");
   assert.deepEqual(await sdk.downloadFolder(down.sandbox, "d", `${target}/`), []);
@@ -94,7 +115,8 @@ test("files_with_holes_come_whole", async (t) => {
   map.write("2\n1024\n3\n5000000\n0\n");
   const extra = (size) => {
     const records = ["GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=./hole", `GNU.sparse.realsize=${size}`]
-      .map((text) => `${text.length + 4} ${text}\n`).join("");
+      .map((text) => `${text.length + 4} ${text}\n`)
+      .join("");
     const bytes = lettered("PaxHeader", "x");
     const start = bytes.length - 512;
     bytes.write(records.length.toString(8).padStart(11, "0"), start + 124);
@@ -143,20 +165,36 @@ test("a_hostile_archive_writes_nothing_outside_and_leaves_nothing", async (t) =>
   };
   for (const [what, entries] of Object.entries(bad)) {
     const { sandbox } = await begin(t, archive(...entries));
-    await assert.rejects(sdk.downloadFolder(sandbox, "d", join(at, "work/d")), (error) => {
-      assert.ok(error instanceof sdk.SandboxAnswerError, `${what}: ${error}`);
-      return true;
-    }, what);
+    await assert.rejects(
+      sdk.downloadFolder(sandbox, "d", join(at, "work/d")),
+      (error) => {
+        assert.ok(error instanceof sdk.SandboxAnswerError, `${what}: ${error}`);
+        return true;
+      },
+      what,
+    );
     assert.deepEqual([readdirSync(join(at, "work")), readdirSync(at)], [[], ["work"]], what);
   }
 });
 
 test("what_leads_out_or_is_no_file_is_left_out_and_named", async (t) => {
   const at = folder(t);
-  const { sandbox } = await begin(t, archive(
-    dir("e/"), symlink("abs", "/etc"), symlink("up", ".."), symlink("e/far", "../.."), symlink("e/fine", ".."), symlink("back", "e/../.."),
-    symlink("in", "e/f"), lettered("fifo", "6"), lettered("device", "4"), lettered("weird", "Z"), entry("f", { mode: 0o6755 }, "x"),
-  ));
+  const { sandbox } = await begin(
+    t,
+    archive(
+      dir("e/"),
+      symlink("abs", "/etc"),
+      symlink("up", ".."),
+      symlink("e/far", "../.."),
+      symlink("e/fine", ".."),
+      symlink("back", "e/../.."),
+      symlink("in", "e/f"),
+      lettered("fifo", "6"),
+      lettered("device", "4"),
+      lettered("weird", "Z"),
+      entry("f", { mode: 0o6755 }, "x"),
+    ),
+  );
   const left = await sdk.downloadFolder(sandbox, "d", join(at, "d"));
   assert.deepEqual(left.sort(), ["abs", "back", "device", "e/far", "fifo", "up", "weird"]);
   assert.deepEqual(tree(join(at, "d")), ["e/", "e/fine", "f", "in"]);
@@ -192,8 +230,14 @@ test("a_new_folder_replaces_nothing", async (t) => {
   const at = folder(t);
   mkdirSync(join(at, "d"));
   const { server, sandbox } = await begin(t, archive(entry("a")));
-  for (const [path, code] of [["d", "EEXIST"], ["none/d", "ENOENT"]]) {
-    await assert.rejects(sdk.downloadFolder(sandbox, "d", join(at, path)), (error) => error instanceof sdk.SandboxLocalFileError && error.code === code);
+  for (const [path, code] of [
+    ["d", "EEXIST"],
+    ["none/d", "ENOENT"],
+  ]) {
+    await assert.rejects(
+      sdk.downloadFolder(sandbox, "d", join(at, path)),
+      (error) => error instanceof sdk.SandboxLocalFileError && error.code === code,
+    );
   }
   assert.equal(server.seen.length, 1);
   assert.deepEqual(tree(at), ["d/"]);
@@ -203,8 +247,14 @@ test("a_folder_that_cannot_be_read_is_named", async (t) => {
   const at = folder(t);
   writeFileSync(join(at, "f"), "x");
   const { server, sandbox } = await begin(t);
-  for (const [path, code] of [["none", "ENOENT"], ["f", "ENOTDIR"]]) {
-    await assert.rejects(sdk.uploadFolder(sandbox, join(at, path), "d"), (error) => error instanceof sdk.SandboxLocalFileError && error.code === code);
+  for (const [path, code] of [
+    ["none", "ENOENT"],
+    ["f", "ENOTDIR"],
+  ]) {
+    await assert.rejects(
+      sdk.uploadFolder(sandbox, join(at, path), "d"),
+      (error) => error instanceof sdk.SandboxLocalFileError && error.code === code,
+    );
   }
   assert.equal(server.seen.length, 1);
 });
@@ -217,20 +267,32 @@ test("a_file_that_becomes_shorter_while_it_is_sent_spoils_no_archive", async (t)
   const { server, sandbox } = await begin(t);
   const progress = (done) => done > 0 && truncateSync(file, 10);
   await assert.rejects(sdk.uploadFolder(sandbox, join(at, "d"), "d", { progress }), sdk.SandboxLocalFileError);
-  assert.ok(server.seen.every(({ method }) => method === "GET"), "no request came to its end");
+  assert.ok(
+    server.seen.every(({ method }) => method === "GET"),
+    "no request came to its end",
+  );
 });
 
 test("a_damaged_archive_is_an_error_or_harmless", async (t) => {
   const at = folder(t);
-  const whole = archive(dir("e/"), entry("e/f", {}, "content"), symlink("l", "e/f"), hardlink("h", "e/f"), entry("x".repeat(150), {}, "y".repeat(600)));
+  const whole = archive(
+    dir("e/"),
+    entry("e/f", {}, "content"),
+    symlink("l", "e/f"),
+    hardlink("h", "e/f"),
+    entry("x".repeat(150), {}, "y".repeat(600)),
+  );
   let seed = 12345;
   const random = (most) => (seed = (seed * 1103515245 + 12345) % 2147483648) % most;
   for (let round = 0; round < 150; round++) {
     const damaged = Buffer.from(whole);
-    for (let n = 0; n < 1 + random(4); n++) damaged[random(damaged.length)] = random(2) ? random(256) : "0123456789/.=\n\0"[random(15)].charCodeAt(0);
+    for (let n = 0; n < 1 + random(4); n++)
+      damaged[random(damaged.length)] = random(2) ? random(256) : "0123456789/.=\n\0"[random(15)].charCodeAt(0);
     const { sandbox } = await begin(t, damaged);
     const target = join(at, `d${round}`);
-    await sdk.downloadFolder(sandbox, "d", target).catch((error) => assert.ok(error instanceof sdk.SandboxError, `${round}: ${error.stack}`));
+    await sdk
+      .downloadFolder(sandbox, "d", target)
+      .catch((error) => assert.ok(error instanceof sdk.SandboxError, `${round}: ${error.stack}`));
     rmSync(target, { recursive: true, force: true });
     assert.deepEqual(readdirSync(at), [], `round ${round}`);
   }

@@ -14,7 +14,9 @@ async function receive(socket) {
   const end = got.indexOf("\r\n\r\n") + 4;
   const [first, ...lines] = got.subarray(0, end).toString("latin1").trimEnd().split("\r\n");
   const [method, path] = first.split(" ");
-  const headers = Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]));
+  const headers = Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]),
+  );
   got = got.subarray(end);
   let body = Buffer.alloc(0);
   if (headers["transfer-encoding"] === "chunked") {
@@ -76,12 +78,17 @@ export async function nobody() {
 }
 
 export function head(status, headers = {}) {
-  return `HTTP/1.1 ${status} X\r\nConnection: close\r\n${Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`;
+  return `HTTP/1.1 ${status} X\r\nConnection: close\r\n${Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join("")}\r\n`;
 }
 
 export function json(status, value, headers = {}) {
   const body = Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
-  return Buffer.concat([Buffer.from(head(status, { "Content-Type": "application/json", "Content-Length": body.length, ...headers })), body]);
+  return Buffer.concat([
+    Buffer.from(head(status, { "Content-Type": "application/json", "Content-Length": body.length, ...headers })),
+    body,
+  ]);
 }
 
 export function refused(status, code, message, headers = {}) {
@@ -101,12 +108,29 @@ export async function* chunks(pieces, { type = "application/x-ndjson", end = tru
 
 export const ID = "sb_0123456789abcdef";
 export const SANDBOX = {
-  id: ID, status: "running", image: "python:3.12-slim", cpus: 1, memory_mb: 512, pids_limit: 256, network: false, read_only_rootfs: true,
-  created_at: "2026-01-01T00:00:00.000000Z", expires_at: "2026-01-01T00:15:00.000000Z", source_snapshot_id: null, labels: { a: "b" },
-  backend: "docker", egress_allowlist: null, something_new: 1,
+  id: ID,
+  status: "running",
+  image: "python:3.12-slim",
+  cpus: 1,
+  memory_mb: 512,
+  pids_limit: 256,
+  network: false,
+  read_only_rootfs: true,
+  created_at: "2026-01-01T00:00:00.000000Z",
+  expires_at: "2026-01-01T00:15:00.000000Z",
+  source_snapshot_id: null,
+  labels: { a: "b" },
+  backend: "docker",
+  egress_allowlist: null,
+  something_new: 1,
 };
 export const SNAPSHOT = {
-  id: "snap_0123456789abcdef", sandbox_id: ID, name: null, image: "python:3.12-slim", size_bytes: 10240, created_at: "2026-01-01T00:00:00.000000Z",
+  id: "snap_0123456789abcdef",
+  sandbox_id: ID,
+  name: null,
+  image: "python:3.12-slim",
+  size_bytes: 10240,
+  created_at: "2026-01-01T00:00:00.000000Z",
 };
 export const FILE = { name: "f", path: "/workspace/f", type: "file", size: 3, modified_at: "2026-01-01T00:00:00.000000Z" };
 export const RESULT = { stdout: "hi\n", stderr: "", exit_code: 0, timed_out: false, truncated: false, duration_ms: 2 };

@@ -10,7 +10,10 @@ const description = JSON.parse(read("package.json"));
 function graph(file, found = new Map()) {
   if (found.has(file)) return found;
   const imports = [...read(`dist/${file}`).matchAll(/(?:from|import)\s*\(?["']([^"']+)["']/g)].map(([, name]) => name);
-  found.set(file, imports.filter((name) => !name.startsWith("./")));
+  found.set(
+    file,
+    imports.filter((name) => !name.startsWith("./")),
+  );
   for (const name of imports) if (name.startsWith("./")) graph(name.slice(2), found);
   return found;
 }
@@ -27,7 +30,8 @@ test("the_node_entry_imports_only_what_comes_with_node", () => {
 });
 
 test("nothing_is_installed_along", () => {
-  for (const kind of ["dependencies", "peerDependencies", "optionalDependencies", "bundleDependencies"]) assert.equal(description[kind], undefined);
+  for (const kind of ["dependencies", "peerDependencies", "optionalDependencies", "bundleDependencies"])
+    assert.equal(description[kind], undefined);
   for (const name of ["preinstall", "install", "postinstall", "prepare"]) assert.equal(description.scripts[name], undefined);
 });
 

@@ -57,7 +57,10 @@ test("nothing_is_sent_before_the_first_step", async (t) => {
 test("a_stream_that_ends_without_an_exit_is_a_lost_connection", async (t) => {
   const half = line(EXIT).slice(0, -10);
   for (const [pieces, options] of [
-    [[line(OUT)], { end: true }], [[line(OUT)], { end: false }], [[line(OUT), half], { end: false }], [[line(OUT), half], { end: true }],
+    [[line(OUT)], { end: true }],
+    [[line(OUT)], { end: false }],
+    [[line(OUT), half], { end: false }],
+    [[line(OUT), half], { end: true }],
   ]) {
     const { server, sandbox } = await begin(t, () => chunks(pieces, options));
     const { events, error } = await all(sandbox.execStream("x"));
@@ -78,7 +81,12 @@ test("a_stream_that_the_server_could_not_complete_says_why", async (t) => {
 
 test("what_is_no_stream_of_events_is_not_this_apis_answer", async (t) => {
   const answers = [
-    ["<html>\n"], ["[1]\n"], ["null\n"], [line({ type: "stdout" })], [line({ type: "exit" })], [line({ data: "x" })],
+    ["<html>\n"],
+    ["[1]\n"],
+    ["null\n"],
+    [line({ type: "stdout" })],
+    [line({ type: "exit" })],
+    [line({ data: "x" })],
     [Buffer.from([0x22, 0xff, 0x22, 0x0a])],
   ];
   for (const pieces of answers) {
@@ -97,7 +105,14 @@ test("events_before_a_broken_line_in_the_same_piece_are_given", async (t) => {
 
 test("a_line_without_end_is_given_up", async (t) => {
   const piece = Buffer.alloc(1024 * 1024, "x");
-  const { sandbox } = await begin(t, () => chunks((function* () { for (let i = 0; i < 40; i++) yield piece; })(), { pause: 0 }));
+  const { sandbox } = await begin(t, () =>
+    chunks(
+      (function* () {
+        for (let i = 0; i < 40; i++) yield piece;
+      })(),
+      { pause: 0 },
+    ),
+  );
   assert.equal((await all(sandbox.execStream("x"))).error.constructor, sdk.SandboxAnswerError);
 });
 
@@ -117,9 +132,26 @@ test("a_refusal_of_a_stream_is_typed", async (t) => {
 });
 
 for (const [how, leave] of [
-  ["leaving_the_loop", async (stream) => { for await (const event of stream) if (event) break; }],
-  ["an_error_in_the_loop", async (stream) => assert.rejects(async () => { for await (const event of stream) throw new Error(event.type); }, /stdout/)],
-  ["returning_from_the_stream", async (stream) => { await stream.next(); await stream.return(); }],
+  [
+    "leaving_the_loop",
+    async (stream) => {
+      for await (const event of stream) if (event) break;
+    },
+  ],
+  [
+    "an_error_in_the_loop",
+    async (stream) =>
+      assert.rejects(async () => {
+        for await (const event of stream) throw new Error(event.type);
+      }, /stdout/),
+  ],
+  [
+    "returning_from_the_stream",
+    async (stream) => {
+      await stream.next();
+      await stream.return();
+    },
+  ],
 ]) {
   test(`${how}_closes_the_connection`, async (t) => {
     let closed;
@@ -144,17 +176,24 @@ test("a_signal_ends_a_stream_with_its_own_reason", async (t) => {
   });
   const control = new AbortController();
   const mine = new Error("mine");
-  await assert.rejects(async () => {
-    for await (const event of sandbox.execStream("x", { signal: control.signal })) if (event) setTimeout(() => control.abort(mine), 30);
-  }, (error) => error === mine);
+  await assert.rejects(
+    async () => {
+      for await (const event of sandbox.execStream("x", { signal: control.signal })) if (event) setTimeout(() => control.abort(mine), 30);
+    },
+    (error) => error === mine,
+  );
   await gone;
 });
 
 test("a_silent_stream_is_given_up_and_a_slow_reader_is_not", async (t) => {
-  const { sandbox } = await begin(t, async function* () {
-    yield head(200, { "Content-Type": "application/x-ndjson" }) + line(OUT);
-    await new Promise((resolve) => setTimeout(resolve, 5000).unref());
-  }, { timeoutSeconds: 0.3 });
+  const { sandbox } = await begin(
+    t,
+    async function* () {
+      yield head(200, { "Content-Type": "application/x-ndjson" }) + line(OUT);
+      await new Promise((resolve) => setTimeout(resolve, 5000).unref());
+    },
+    { timeoutSeconds: 0.3 },
+  );
   assert.equal((await all(sandbox.execStream("x"))).error.constructor, sdk.SandboxTimeoutError);
   const slow = await begin(t, () => chunks([line(OUT) + line(EXIT)], { pause: 0 }), { timeoutSeconds: 0.3 });
   let events = 0;
@@ -166,11 +205,15 @@ test("a_silent_stream_is_given_up_and_a_slow_reader_is_not", async (t) => {
 });
 
 test("the_time_of_the_command_is_added_to_the_patience", async (t) => {
-  const { sandbox } = await begin(t, async function* () {
-    yield head(200, { "Content-Type": "application/x-ndjson" });
-    await new Promise((resolve) => setTimeout(resolve, 600));
-    yield line(EXIT);
-  }, { timeoutSeconds: 0.2 });
+  const { sandbox } = await begin(
+    t,
+    async function* () {
+      yield head(200, { "Content-Type": "application/x-ndjson" });
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      yield line(EXIT);
+    },
+    { timeoutSeconds: 0.2 },
+  );
   assert.deepEqual(await all(sandbox.execStream("x", { timeoutSeconds: 10 })), { events: [EXITED] });
 });
 
@@ -182,8 +225,11 @@ test("standard_input_of_every_kind_reaches_the_command", async (t) => {
   }
   const big = "ü".repeat(100_000);
   for (const [stdin, sent] of [
-    [Buffer.from([0, 255]), Buffer.from([0, 255])], [generated(), Buffer.from("ab")], [new Blob(["blob"]), Buffer.from("blob")],
-    [new Blob(["stream"]).stream(), Buffer.from("stream")], [big, Buffer.from(big)],
+    [Buffer.from([0, 255]), Buffer.from([0, 255])],
+    [generated(), Buffer.from("ab")],
+    [new Blob(["blob"]), Buffer.from("blob")],
+    [new Blob(["stream"]).stream(), Buffer.from("stream")],
+    [big, Buffer.from(big)],
   ]) {
     const { server, sandbox } = await begin(t, () => chunks([line(EXIT)]));
     await all(sandbox.execStream(["cät"], { stdin, env: { A: "b" }, detail: true }));
@@ -201,6 +247,13 @@ test("standard_input_of_every_kind_reaches_the_command", async (t) => {
 test("an_error_of_the_standard_input_is_the_callers_own", async (t) => {
   const mine = new Error("mine");
   const { sandbox } = await begin(t, () => chunks([line(EXIT)]));
-  const { error } = await all(sandbox.execStream("cat", { stdin: (async function* () { yield Buffer.from("a"); throw mine; })() }));
+  const { error } = await all(
+    sandbox.execStream("cat", {
+      stdin: (async function* () {
+        yield Buffer.from("a");
+        throw mine;
+      })(),
+    }),
+  );
   assert.equal(error, mine);
 });

@@ -99,6 +99,14 @@ def test_installed_package_works_against_a_server_under(name, project, server):
     assert (set(server.api.ids()), set(server.api.snapshot_ids())) == before, "something is left behind"
 
 
+@pytest.mark.limit(300)
+def test_package_works_in_a_browser(package, server):
+    before = server.api.ids()
+    said = ran([BIN / "node", ROOT / "tests/node/typescript_browser.mjs"], ROOT, AGENT_SANDBOX_URL=server.url, AGENT_SANDBOX_API_KEY=KEY)
+    assert said.strip().endswith("the end"), said
+    assert server.api.ids() == before
+
+
 def test_package_holds_what_it_should_and_nothing_else(package):
     with tarfile.open(package) as tar:
         names = {m.name.removeprefix("package/") for m in tar}
