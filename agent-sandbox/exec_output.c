@@ -62,8 +62,9 @@ write_raw(int which, const char *data, size_t n)
 	size_t len;
 
 	if (n * 3 / 4 + 1 > room) {
+		free(buf);
 		room = n * 3 / 4 + 1;
-		if ((buf = realloc(buf, room)) == NULL)
+		if ((buf = malloc(room)) == NULL)
 			fatal("output of %zu bytes", room);
 	}
 	if (base64_decode(data, n, 0, buf, &len) == -1) {
