@@ -14,8 +14,8 @@ import trap as t
 from drivers import DRIVERS, Failure, TypeScriptDriver, listing
 from harness import KEY, ROOT, free_port, wait_until
 
+OF_SDKS = pytest.mark.parametrize("kind", [name for name in DRIVERS if name != "command"], indirect=True)
 HOSTILE = "\x1b[31mred\x1b[0m\x07\rnext\nline\u202e"
-NO_FOLDERS = {}
 
 
 @pytest.fixture(scope="session")
@@ -30,18 +30,26 @@ def kind(request):
     return DRIVERS[request.param]
 
 
+@pytest.fixture(scope="module")
+def drivers():
+    """Those that are processes are used again."""
+    made = {}
+    yield made
+    for d in made.values():
+        d.close()
+
+
 @pytest.fixture
-def reach(kind):
-    """reach(url, key, timeout, retries): a driver; closed at the end."""
-    made = []
+def reach(kind, drivers):
+    """reach(url, key, timeout=, retries=): a driver."""
 
     def one(url, key=KEY, **options):
-        made.append(kind(url, key, **options))
-        return made[-1]
+        which = (kind, url, key, *sorted(options.items()))
+        if which not in drivers:
+            drivers[which] = kind(url, key, **options)
+        return drivers[which]
 
-    yield one
-    for d in made:
-        d.close()
+    return one
 
 
 @pytest.fixture
@@ -49,11 +57,16 @@ def to(reach, server):
     return reach(server.url)
 
 
-@pytest.fixture
-def trap():
+@pytest.fixture(scope="module")
+def _trap():
     one = t.Trap()
     yield one
     one.close()
+
+
+@pytest.fixture
+def trap(_trap):
+    return _trap.forget()
 
 
 @pytest.fixture
@@ -257,13 +270,7 @@ def test_upload_and_download_move_a_file_whole(to, box, tmp_path):
     assert box.names() == ["in"]
 
 
-def folders(kind):
-    if kind.name in NO_FOLDERS:
-        pytest.skip(NO_FOLDERS[kind.name])
-
-
-def test_folders_move_whole_with_links_and_modes(kind, to, box, tmp_path):
-    folders(kind)
+def test_folders_move_whole_with_links_and_modes(to, box, tmp_path):
     source = tmp_path / "src"
     (source / "a/b").mkdir(parents=True)
     (source / "a/b/f").write_text("text")
@@ -282,8 +289,7 @@ def test_folders_move_whole_with_links_and_modes(kind, to, box, tmp_path):
     assert (tmp_path / "back/a/b/f").read_text() == "text"
 
 
-def test_folder_from_a_sandbox_cannot_lead_out_of_its_place(kind, to, box, tmp_path):
-    folders(kind)
+def test_folder_from_a_sandbox_cannot_lead_out_of_its_place(to, box, tmp_path):
     box.sh(
         "mkdir d d/e; ln -s /etc d/abs; ln -s ../.. d/up; ln -s ../.. d/e/far; ln -s .. d/e/fine; ln -s e d/in; mkfifo d/p; echo x > d/f"
     )
@@ -321,8 +327,7 @@ def test_download_that_is_cut_leaves_things_as_they_were(bad, trap, tmp_path, ov
     assert listing(tmp_path) == ["f"] * overwrite and (not overwrite or (tmp_path / "f").read_text() == "old")
 
 
-def test_folder_download_that_is_cut_leaves_nothing(kind, to, bad, trap, box, tmp_path):
-    folders(kind)
+def test_folder_download_that_is_cut_leaves_nothing(to, bad, trap, box, tmp_path):
     box.sh("mkdir d; head -c 3000000 /dev/urandom > d/a; echo b > d/b")
     whole = box.api.ask("GET", box.path + "/files/archive?path=d").content
     trap.on("GET /v1/sandboxes/.*/files/archive", t.reply(200, whole[: len(whole) // 2], "application/x-tar", length=len(whole)))
@@ -340,13 +345,12 @@ def small(tmp_path):
     subprocess.run(["umount", place], check=True)
 
 
-def test_download_onto_a_full_disk_leaves_no_part_of_it(kind, to, box, small):
+def test_download_onto_a_full_disk_leaves_no_part_of_it(to, box, small):
     box.sh("mkdir d; head -c 3000000 /dev/urandom > d/big")
     f = fails("local", lambda: to.call("download", sandbox=box.id, path="d/big", local=small / "f"))
     assert ("space" in f.message.lower() or "full" in f.message) and listing(small) == []
-    if kind.name not in NO_FOLDERS:
-        fails("local", lambda: to.call("download_folder", sandbox=box.id, path="d", local=small / "d"))
-        assert listing(small) == []
+    fails("local", lambda: to.call("download_folder", sandbox=box.id, path="d", local=small / "d"))
+    assert listing(small) == []
 
 
 # A server that is not there, or not this one.
@@ -359,9 +363,8 @@ def test_server_that_is_down_is_unreachable_and_named(reach):
     assert url in f.message and time.monotonic() - began < 15
 
 
-def test_server_that_comes_back_is_tried_again(reach, kind):
-    if kind.name == "command":
-        pytest.skip("who types a command sees at once that there is no server")
+@OF_SDKS  # who types a command sees at once that there is no server
+def test_server_that_comes_back_is_tried_again(reach):
     port = free_port()
     driver, late = reach(f"http://127.0.0.1:{port}"), []
 
@@ -515,9 +518,8 @@ def test_upload_that_is_too_large_tells_the_limit(reach, own, tmp_path):
     assert "AGENT_SANDBOX_MAX_" in f.message and box.names() == []
 
 
-def test_silent_server_is_not_waited_for_without_end(reach, trap, kind):
-    if kind.name == "command":
-        pytest.skip("who types a command ends it with Ctrl-C")
+@OF_SDKS  # who types a command ends it with Ctrl-C
+def test_silent_server_is_not_waited_for_without_end(reach, trap):
     trap.on("GET /v1/sandboxes$", t.silence())
     began = time.monotonic()
     fails("timeout", lambda: reach(trap.url, timeout=0.5).call("list_sandboxes"))

@@ -86,8 +86,14 @@ class Trap:
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port = self._listener.getsockname()[1]
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
-        self.on(f"GET /v1/sandboxes/{SANDBOX_ID}(\\?|$)", reply(200, SANDBOX))
+        self.forget()
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def forget(self):
+        """As new."""
+        with self._lock:
+            self.seen, self._scripts = [], []
+        return self.on(f"GET /v1/sandboxes/{SANDBOX_ID}(\\?|$)", reply(200, SANDBOX))
 
     def on(self, pattern, *answers):
         self._scripts.insert(0, (re.compile(pattern), list(answers)))
