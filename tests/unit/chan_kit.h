@@ -24,8 +24,8 @@ struct m_word {
 	X(APID, GIVE, struct m_word, 60000, FD_MUST)             \
 	X(APID, OFFER, struct m_word, 8, FD_MAY)                 \
 	X(APID, LARGE, struct m_word, MSG_MAX - 16 - 8, FD_NONE) \
-	X(MANAGERD, LENGTHY, struct m_word, 60000, FD_NONE)      \
-	X(MANAGERD, ANSWER, struct m_word, 8, FD_NONE)
+	X(MANAGERD, ANSWER, struct m_word, 8, FD_NONE)           \
+	X(MANAGERD, LENGTHY, struct m_word, 60000, FD_NONE)
 
 enum { TABLE_BASE = 0x7000 - 1, TABLE(CHAN_X_ENUM) };
 TABLE(CHAN_X_ASSERT)

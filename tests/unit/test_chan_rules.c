@@ -56,7 +56,7 @@ static struct packet packets[] = {
     {MSG_LARGE, MSG_MAX + 1, MSG_MAX - 15, 0, 0, "over 64 KiB"},
     {MSG_LARGE, 2 * MSG_MAX, 2 * MSG_MAX - 16, 0, 0, "over 64 KiB"},
     {MSG_ANSWER, 24, 8, 0, 0, "ANSWER (0x7004) from apid: not for this sender to say"},
-    {0x7005, 24, 8, 0, 0, "? (0x7005) from apid: unknown type"},
+    {0x7006, 24, 8, 0, 0, "? (0x7006) from apid: unknown type"},
     {0, 16, 0, 0, 0, "unknown type"},
 };
 
