@@ -4,7 +4,16 @@
 const PARAMS_MAX = 128;
 const STRING_MAX = 4096;
 
-export const PLAIN = Object.freeze({ fg: null, bg: null, bold: false, dim: false, italic: false, underline: false, strike: false, inverse: false });
+export const PLAIN = Object.freeze({
+  fg: null,
+  bg: null,
+  bold: false,
+  dim: false,
+  italic: false,
+  underline: false,
+  strike: false,
+  inverse: false,
+});
 
 // What is neither printable nor handled: C0 without \b \t \n \r, DEL, C1.
 const STOP = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/g;
@@ -103,13 +112,30 @@ export class Ansi {
     if (end > at) this.sink.text(text.slice(at, end), this.style);
     if (!found) return end;
     switch (text.charCodeAt(end)) {
-      case 0x0a: this.sink.newline(); break;
-      case 0x0d: this.sink.carriage(); break;
-      case 0x08: this.sink.backspace(); break;
-      case 0x1b: this.state = "escape"; break;
-      case 0x9b: this.begin("csi"); break;
-      case 0x90: case 0x98: case 0x9d: case 0x9e: case 0x9f: this.begin("string"); break;
-      default: break;
+      case 0x0a:
+        this.sink.newline();
+        break;
+      case 0x0d:
+        this.sink.carriage();
+        break;
+      case 0x08:
+        this.sink.backspace();
+        break;
+      case 0x1b:
+        this.state = "escape";
+        break;
+      case 0x9b:
+        this.begin("csi");
+        break;
+      case 0x90:
+      case 0x98:
+      case 0x9d:
+      case 0x9e:
+      case 0x9f:
+        this.begin("string");
+        break;
+      default:
+        break;
     }
     return end + 1;
   }
@@ -135,7 +161,8 @@ export class Ansi {
 
   afterEscape(code) {
     if (code === 0x5b) this.begin("csi");
-    else if (code === 0x5d || code === 0x50 || code === 0x58 || code === 0x5e || code === 0x5f) this.begin("string");
+    else if (code === 0x5d || code === 0x50 || code === 0x58 || code === 0x5e || code === 0x5f)
+      this.begin("string");
     else if (code < 0x20 || code > 0x2f) this.state = code === 0x1b ? "escape" : "ground";
   }
 

@@ -48,15 +48,25 @@ export function url(path, query) {
 export function errorFrom(status, text, request) {
   try {
     const { code, message } = JSON.parse(text).error;
-    if (typeof code === "string" && typeof message === "string") return new ApiError(status, code, message, request);
+    if (typeof code === "string" && typeof message === "string")
+      return new ApiError(status, code, message, request);
   } catch {
     // Not this server's words: something in between answered.
   }
-  return new ApiError(status, "not_this_api", `The answer (status ${status}) is not one of this server: is there a proxy in between?`, request);
+  return new ApiError(
+    status,
+    "not_this_api",
+    `The answer (status ${status}) is not one of this server: is there a proxy in between?`,
+    request,
+  );
 }
 
 export function unreachable() {
-  return new ApiError(0, "unreachable", `No answer from ${BASE.host}: is the server running, and the connection up?`);
+  return new ApiError(
+    0,
+    "unreachable",
+    `No answer from ${BASE.host}: is the server running, and the connection up?`,
+  );
 }
 
 function learnClock(response) {
@@ -96,7 +106,11 @@ export async function send(method, path, { query, json, body, headers, signal } 
 
 async function checked(response) {
   if (response.ok) return response;
-  const error = errorFrom(response.status, await response.text().catch(() => ""), response.headers.get("X-Request-Id") ?? "");
+  const error = errorFrom(
+    response.status,
+    await response.text().catch(() => ""),
+    response.headers.get("X-Request-Id") ?? "",
+  );
   if (error.status === 401 && given) forgetKey(error.message);
   throw error;
 }
@@ -108,8 +122,12 @@ export async function request(method, path, options) {
 
 // Takes this key if the server does; throws its refusal.
 export async function useKey(value) {
-  const response = await send("GET", "v1/sandboxes", { query: { limit: 1 }, headers: value ? { "X-API-Key": value } : {} });
-  if (!response.ok) throw errorFrom(response.status, await response.text(), response.headers.get("X-Request-Id") ?? "");
+  const response = await send("GET", "v1/sandboxes", {
+    query: { limit: 1 },
+    headers: value ? { "X-API-Key": value } : {},
+  });
+  if (!response.ok)
+    throw errorFrom(response.status, await response.text(), response.headers.get("X-Request-Id") ?? "");
   setKey(value);
 }
 

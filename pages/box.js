@@ -1,10 +1,10 @@
 // One sandbox: its head with time and actions, the command line, and beside it files, snapshots and details.
 import { BASE, call } from "./api.js";
-import { commandLine } from "./command.js";
+import { CommandLine } from "./command.js";
 import { seconds } from "./create.js";
 import { confirm, field, formDialog, input, words } from "./dialog.js";
 import { button, codeBox, copyButton, fill, h, memory, say, span, stamp, visible } from "./dom.js";
-import { filesPane } from "./files.js";
+import { FilesPane } from "./files.js";
 import { left, nameOf, urgency } from "./list.js";
 import { takeSnapshot, treePane } from "./tree.js";
 import { drop, put, refresh, sandboxes, snapshots, world } from "./world.js";
@@ -13,13 +13,31 @@ const wide = matchMedia("(min-width: 1180px)");
 
 async function extend(box) {
   const value = input("timeout", { autofocus: true, list: "more-time", value: "1h" });
-  const list = h("datalist", { id: "more-time" }, ["15m", "1h", "4h", "24h"].map((v) => h("option", { value: v })));
-  const presets = h("div", { class: "presets", role: "group", "aria-label": "Usual times" }, ["15m", "1h", "4h", "24h"].map((v) => button(v, { kind: "small", click: () => ((value.value = v), value.focus()) })));
+  const list = h(
+    "datalist",
+    { id: "more-time" },
+    ["15m", "1h", "4h", "24h"].map((v) => h("option", { value: v })),
+  );
+  const presets = h(
+    "div",
+    { class: "presets", role: "group", "aria-label": "Usual times" },
+    ["15m", "1h", "4h", "24h"].map((v) =>
+      button(v, { kind: "small", click: () => ((value.value = v), value.focus()) }),
+    ),
+  );
   const changed = await formDialog({
     title: "Time to live",
-    fields: [list, field("From now", value, "90, 15m, 2h: counted from now, so it can be shortened too."), presets],
+    fields: [
+      list,
+      field("From now", value, "90, 15m, 2h: counted from now, so it can be shortened too."),
+      presets,
+    ],
     submit: "Set",
-    act: (form, signal) => call("POST", `v1/sandboxes/${box.id}/timeout`, { json: { timeout_seconds: seconds(value.value, "From now") }, signal }),
+    act: (form, signal) =>
+      call("POST", `v1/sandboxes/${box.id}/timeout`, {
+        json: { timeout_seconds: seconds(value.value, "From now") },
+        signal,
+      }),
   });
   if (!changed) return;
   put(changed);
@@ -30,7 +48,22 @@ async function destroy(box, before, back) {
   const kept = [...snapshots.values()].filter((s) => s.sandbox_id === box.id).length;
   const yes = await confirm({
     title: "Destroy this sandbox?",
-    text: [h("p", null, h("strong", null, nameOf(box)), " \u00b7 ", h("code", null, box.id), " \u00b7 ", visible(box.image)), h("p", null, `Its processes end and its files are lost. ${kept ? `Its snapshots (${kept}) stay.` : "It has no snapshots."}`)],
+    text: [
+      h(
+        "p",
+        null,
+        h("strong", null, nameOf(box)),
+        " \u00b7 ",
+        h("code", null, box.id),
+        " \u00b7 ",
+        visible(box.image),
+      ),
+      h(
+        "p",
+        null,
+        `Its processes end and its files are lost. ${kept ? `Its snapshots (${kept}) stay.` : "It has no snapshots."}`,
+      ),
+    ],
     yes: "Destroy",
     danger: true,
     act: async () => (await call("DELETE", `v1/sandboxes/${box.id}`), true),
@@ -54,24 +87,43 @@ function details(box) {
     ["Root file system", box.read_only_rootfs ? "read-only" : "writable"],
     ["Created", stamp(box.created_at)],
     ["Ends", stamp(box.expires_at)],
-    ["From snapshot", box.source_snapshot_id ? h("span", { class: "mono" }, box.source_snapshot_id) : "none", box.source_snapshot_id],
+    [
+      "From snapshot",
+      box.source_snapshot_id ? h("span", { class: "mono" }, box.source_snapshot_id) : "none",
+      box.source_snapshot_id,
+    ],
     ["Backend", box.backend ?? "docker"],
-    ...Object.entries(box.labels ?? {}).map(([k, v]) => [`Label ${visible(k)}`, h("bdi", null, visible(v)), v]),
+    ...Object.entries(box.labels ?? {}).map(([k, v]) => [
+      `Label ${visible(k)}`,
+      h("bdi", null, visible(v)),
+      v,
+    ]),
   ];
   const curl = `curl -sH "X-API-Key: $KEY" --json '{"command": "echo hi"}' ${new URL(`v1/sandboxes/${box.id}/exec`, BASE)}`;
   return [
-    h("dl", null, rows.map(([k, v, text]) => h("div", null, h("dt", null, k), h("dd", null, v, text ? copyButton(text, `Copy: ${k}`) : null)))),
+    h(
+      "dl",
+      null,
+      rows.map(([k, v, text]) =>
+        h("div", null, h("dt", null, k), h("dd", null, v, text ? copyButton(text, `Copy: ${k}`) : null)),
+      ),
+    ),
     h("h3", null, "From a shell"),
     codeBox(curl, curl, "curl line", { class: "curl" }),
   ];
 }
 
 export function boxPage(id, { back }) {
-  const terminal = commandLine(id, { ended: () => files.load(true) });
-  const files = filesPane(id);
-  const tree = treePane(id, { rolledBack: () => files.load(true) });
+  const terminal = new CommandLine(id, { ended: () => files.load() });
+  const files = new FilesPane(id);
+  const tree = treePane(id, { rolledBack: () => files.load() });
   const facts = h("div", { class: "pane details scroll", tabIndex: 0 });
-  const panes = { terminal: ["Command line", terminal], files: ["Files", files], tree: ["Snapshots", tree], details: ["Details", { element: facts }] };
+  const panes = {
+    terminal: ["Command line", terminal],
+    files: ["Files", files],
+    tree: ["Snapshots", tree],
+    details: ["Details", { element: facts }],
+  };
 
   const dot = h("span", { class: "dot" });
   const name = h("h2");
@@ -80,20 +132,66 @@ export function boxPage(id, { back }) {
   const gone = h("div", { class: "gone", role: "alert", hidden: true });
   const longer = button("Extend", { icon: "time", click: () => extend(sandboxes.get(id)) });
   const keep = button("Snapshot", { icon: "camera", click: () => takeSnapshot(id) });
-  const end = button("Destroy", { icon: "trash", kind: "danger", click: () => destroy(sandboxes.get(id), () => ended(true), back) });
+  const end = button("Destroy", {
+    icon: "trash",
+    kind: "danger",
+    click: () => destroy(sandboxes.get(id), () => ended(true), back),
+  });
   const tabs = {};
   const panels = {};
   for (const [key, [label, pane]] of Object.entries(panes)) {
-    tabs[key] = h("button", { type: "button", role: "tab", id: `tab-${key}-${id}`, "aria-controls": `panel-${key}-${id}`, class: `tab-${key}`, on: { click: () => select(key) } }, label);
-    panels[key] = h("section", { role: "tabpanel", id: `panel-${key}-${id}`, "aria-labelledby": `tab-${key}-${id}`, class: `panel panel-${key}` }, pane.element);
+    tabs[key] = h(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: `tab-${key}-${id}`,
+        "aria-controls": `panel-${key}-${id}`,
+        class: `tab-${key}`,
+        on: { click: () => select(key) },
+      },
+      label,
+    );
+    panels[key] = h(
+      "section",
+      {
+        role: "tabpanel",
+        id: `panel-${key}-${id}`,
+        "aria-labelledby": `tab-${key}-${id}`,
+        class: `panel panel-${key}`,
+      },
+      pane.element,
+    );
   }
-  const bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Parts of the sandbox" }, Object.values(tabs));
+  const bar = h(
+    "div",
+    { class: "tabs", role: "tablist", "aria-label": "Parts of the sandbox" },
+    Object.values(tabs),
+  );
   const element = h(
     "article",
     { class: "box" },
-    h("header", null, h("div", { class: "title" }, button("All sandboxes", { icon: "back", hide: true, kind: "back", click: back }), dot, name, copyButton(id, "Copy the id"), about), h("div", { class: "actions" }, time, longer, keep, end)),
+    h(
+      "header",
+      null,
+      h(
+        "div",
+        { class: "title" },
+        button("All sandboxes", { icon: "back", hide: true, kind: "back", click: back }),
+        dot,
+        name,
+        copyButton(id, "Copy the id"),
+        about,
+      ),
+      h("div", { class: "actions" }, time, longer, keep, end),
+    ),
     gone,
-    h("div", { class: "work" }, panels.terminal, h("div", { class: "side" }, bar, panels.files, panels.tree, panels.details)),
+    h(
+      "div",
+      { class: "work" },
+      panels.terminal,
+      h("div", { class: "side" }, bar, panels.files, panels.tree, panels.details),
+    ),
   );
   let selected = "terminal";
   let drawn = null;
@@ -120,7 +218,7 @@ export function boxPage(id, { back }) {
       panels[key].hidden = !on && !(roomy && key === "terminal");
     }
     if (side === "tree") tree.draw();
-    if (side === "files" && !element.classList.contains("ended")) files.load(true);
+    if (side === "files" && !element.classList.contains("ended")) files.load();
     if (!panels.terminal.hidden) terminal.settle();
   }
 
@@ -157,7 +255,14 @@ export function boxPage(id, { back }) {
     fill(dot, h("span", { class: "sr" }, box.status));
     fill(name, nameOf(box));
     name.className = box.labels?.name ? "" : "mono";
-    const parts = [visible(box.image), `${box.cpus} CPU`, memory(box.memory_mb), `${box.pids_limit} processes`, box.network ? "network" : "no network", box.read_only_rootfs ? null : "writable root"];
+    const parts = [
+      visible(box.image),
+      `${box.cpus} CPU`,
+      memory(box.memory_mb),
+      `${box.pids_limit} processes`,
+      box.network ? "network" : "no network",
+      box.read_only_rootfs ? null : "writable root",
+    ];
     fill(about, (box.labels?.name ? [box.id] : []).concat(parts.filter(Boolean)).join(" \u00b7 "));
     fill(facts, details(box));
     tick();
@@ -187,7 +292,12 @@ export function boxPage(id, { back }) {
     } catch (error) {
       reason = words(error);
     }
-    fill(gone, h("span", null, `${reason}. `), h("span", null, "What is here is what the page remembers."), button("Back to the list", { kind: "small", click: back }));
+    fill(
+      gone,
+      h("span", null, `${reason}. `),
+      h("span", null, "What is here is what the page remembers."),
+      button("Back to the list", { kind: "small", click: back }),
+    );
     tree.draw();
   }
 

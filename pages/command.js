@@ -1,258 +1,258 @@
-// The command line of a sandbox: each command is a block with its output as it comes, and several may run at once.
-import { ndjson, request } from "./api.js";
+// The command line of a sandbox: each command is a block with its output, and several may run at once.
+import { Block } from "./block.js";
 import { number } from "./create.js";
 import { errorBox, field, input } from "./dialog.js";
-import { button, copyButton, duration, fill, h, newId, plural, say, visible, visibleText } from "./dom.js";
-import { Screen } from "./screen.js";
+import { button, fill, h, say, visible } from "./dom.js";
 
 const BLOCKS_MAX = 60;
 const LINES_MAX = 8000;
 const HISTORY_MAX = 200;
-const READ_OUT_MAX = 600;
+const HOME = "/workspace";
 const CD = /^\s*cd(?:\s+([^;&|<>`\n]+?))?\s*$/;
+const HINT =
+  "Enter runs, Shift+Enter makes a line, \u2191 \u2193 go through the history, Ctrl+C cancels, Ctrl+L clears.";
 
-function block(command, workdir, again) {
-  const state = h("span", { class: "state" });
-  const stop = button("Cancel", { icon: "stop", kind: "small" });
-  const trouble = h("div");
-  const screen = new Screen();
-  const head = h(
-    "header",
-    null,
-    h("code", null, h("span", { class: "where" }, visible(workdir)), h("span", { class: "mark" }, " $ "), visibleText(command)),
-    state,
-    stop,
-    h("span", { class: "tools" }, copyButton(() => screen.read(), "Copy the output"), button("Put the command into the command line", { icon: "redo", hide: true, click: again })),
-  );
-  const element = h("article", { class: "block running", id: newId("command"), "aria-label": `Command ${visible(command.slice(0, 80))}` }, head, screen.element, trouble);
-  return { element, state, stop, screen, trouble };
+// What was typed before, and the unfinished line that it was left for.
+class History {
+  constructor() {
+    this.lines = [];
+    this.at = 0;
+    this.draft = "";
+  }
+
+  add(line) {
+    if (this.lines.at(-1) !== line) this.lines.push(line);
+    if (this.lines.length > HISTORY_MAX) this.lines.shift();
+    this.at = this.lines.length;
+    this.draft = "";
+  }
+
+  // One further back or forth; null when there is none.
+  step(by, current) {
+    const to = this.at + by;
+    if (to < 0 || to > this.lines.length) return null;
+    if (this.at === this.lines.length) this.draft = current;
+    this.at = to;
+    return to === this.lines.length ? this.draft : this.lines[to];
+  }
 }
 
-export function commandLine(id, { ended }) {
-  const scroller = h("div", { class: "scroll", role: "log", "aria-live": "off", "aria-label": "Output of commands", tabIndex: 0 });
-  const latest = button("Newest output", { icon: "down", kind: "small latest", hidden: true, click: () => toEnd() });
-  const where = h("span", { class: "where" });
-  const line = h("textarea", { rows: 1, "aria-label": "Command", placeholder: "command for /bin/sh", spellcheck: "false", autocomplete: "off", autocapitalize: "off", enterkeyhint: "go" });
-  const run = button("Run", { icon: "play", kind: "primary", type: "submit" });
-  const limit = input("timeout", { inputmode: "decimal", placeholder: "default" });
-  const folder = input("workdir", { placeholder: "/workspace" });
-  const stdin = h("textarea", { name: "stdin", rows: 2, placeholder: "empty", spellcheck: "false", autocomplete: "off" });
-  const trouble = h("div");
-  const options = h(
-    "details",
-    { class: "options" },
-    h("summary", null, "Options"),
-    h("div", { class: "quad" }, field("Folder", folder, "cd changes it"), field("Time limit", limit, "seconds"), field("Standard input", stdin, "for the next command")),
-  );
-  const form = h("form", { class: "prompt", novalidate: true }, trouble, h("div", { class: "entry" }, h("label", null, where, h("span", { class: "mark", "aria-hidden": "true" }, "$")), line, run), options);
-  const hint = h("p", { class: "hint" }, "Enter runs, Shift+Enter makes a line, \u2191 \u2193 go through the history, Ctrl+C cancels, Ctrl+L clears.");
-  const element = h("div", { class: "terminal" }, h("div", { class: "window" }, scroller, latest), form);
-  scroller.append(hint);
-
-  let workdir = "/workspace";
-  let sticks = true;
-  const history = [];
-  let at = 0;
-  let draft = "";
-  const blocks = [];
-  const running = new Set();
-
-  function showWhere() {
-    fill(where, h("bdi", null, visible(workdir)));
-    where.title = workdir;
-    folder.value = workdir === "/workspace" ? "" : workdir;
+export class CommandLine {
+  // ended(): a command has ended, and files may have changed.
+  constructor(id, { ended }) {
+    this.id = id;
+    this.ended = ended;
+    this.workdir = HOME;
+    this.history = new History();
+    this.blocks = [];
+    this.sticks = true;
+    this.makeWindow();
+    this.makePrompt();
+    this.element = h(
+      "div",
+      { class: "terminal" },
+      h("div", { class: "window" }, this.scroller, this.latest),
+      this.form,
+    );
+    this.showWhere();
   }
 
-  function toEnd() {
-    sticks = true;
-    scroller.scrollTop = scroller.scrollHeight;
-    latest.hidden = true;
+  makeWindow() {
+    this.hint = h("p", { class: "hint" }, HINT);
+    const about = { role: "log", "aria-live": "off", "aria-label": "Output of commands", tabIndex: 0 };
+    this.scroller = h("div", { class: "scroll", ...about }, this.hint);
+    this.latest = button("Newest output", {
+      icon: "down",
+      kind: "small latest",
+      hidden: true,
+      click: () => this.settle(),
+    });
+    this.scroller.addEventListener("scroll", () => {
+      const { scrollHeight, scrollTop, clientHeight } = this.scroller;
+      this.sticks = scrollHeight - scrollTop - clientHeight < 24;
+      if (this.sticks) this.latest.hidden = true;
+    });
+    // Ctrl+C cancels here too, when nothing is marked that it would copy.
+    this.scroller.addEventListener("keydown", (e) => {
+      if (e.key === "c" && e.ctrlKey && getSelection().isCollapsed) this.cancel();
+    });
   }
 
-  scroller.addEventListener("scroll", () => {
-    sticks = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 24;
-    if (sticks) latest.hidden = true;
-  });
-
-  function grew() {
-    if (sticks) scroller.scrollTop = scroller.scrollHeight;
-    else latest.hidden = false;
+  makePrompt() {
+    const quiet = { spellcheck: "false", autocomplete: "off", autocapitalize: "off" };
+    this.where = h("span", { class: "where" });
+    this.line = h("textarea", {
+      rows: 1,
+      "aria-label": "Command",
+      placeholder: "command for /bin/sh",
+      enterkeyhint: "go",
+      ...quiet,
+    });
+    this.go = button("Run", { icon: "play", kind: "primary", type: "submit" });
+    this.limit = input("timeout", { inputmode: "decimal", placeholder: "default" });
+    this.folder = input("workdir", { placeholder: HOME });
+    this.stdin = h("textarea", { name: "stdin", rows: 2, placeholder: "empty", ...quiet });
+    this.trouble = h("div");
+    const options = [
+      field("Folder", this.folder, "cd changes it"),
+      field("Time limit", this.limit, "seconds"),
+      field("Standard input", this.stdin, "for the next command"),
+    ];
+    const label = h("label", null, this.where, h("span", { class: "mark", "aria-hidden": "true" }, "$"));
+    this.form = h(
+      "form",
+      { class: "prompt", novalidate: true },
+      this.trouble,
+      h("div", { class: "entry" }, label, this.line, this.go),
+      h("details", { class: "options" }, h("summary", null, "Options"), h("div", { class: "quad" }, options)),
+    );
+    this.line.addEventListener("input", () => this.fit());
+    this.line.addEventListener("keydown", (e) => this.key(e));
+    this.folder.addEventListener("change", () => this.changeTo(this.folder.value.trim()));
+    this.form.addEventListener("submit", (e) => {
+      e.preventDefault();
+      this.submit();
+      this.focus();
+    });
   }
 
-  function trim() {
-    let lines = blocks.reduce((n, b) => n + b.screen.count, 0);
-    while (blocks.length > BLOCKS_MAX || (lines > LINES_MAX && blocks.length > 1)) {
-      const old = blocks.find((b) => !running.has(b));
-      if (!old || old === blocks.at(-1)) return;
+  key(e) {
+    if (e.isComposing) return;
+    const { value, selectionStart: from, selectionEnd: to } = this.line;
+    const plain = !e.ctrlKey && !e.altKey && !e.metaKey && !e.shiftKey;
+    if (e.key === "Enter" && plain) this.submit();
+    else if (e.key === "ArrowUp" && plain && !value.slice(0, from).includes("\n")) this.recall(-1);
+    else if (e.key === "ArrowDown" && plain && !value.slice(to).includes("\n")) this.recall(1);
+    else if (e.key === "c" && e.ctrlKey && from === to) this.cancel();
+    else if (e.key === "l" && e.ctrlKey) this.clear();
+    else return;
+    e.preventDefault();
+  }
+
+  showWhere() {
+    fill(this.where, h("bdi", null, visible(this.workdir)));
+    this.where.title = visible(this.workdir);
+    this.folder.value = this.workdir === HOME ? "" : this.workdir;
+  }
+
+  changeTo(folder) {
+    this.workdir = folder || HOME;
+    this.showWhere();
+  }
+
+  // To the newest output, and along with it from now on.
+  settle() {
+    this.sticks = true;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.latest.hidden = true;
+  }
+
+  grew() {
+    if (this.sticks) this.scroller.scrollTop = this.scroller.scrollHeight;
+    else this.latest.hidden = false;
+  }
+
+  forget(block) {
+    block.element.remove();
+    this.blocks.splice(this.blocks.indexOf(block), 1);
+  }
+
+  // The oldest that have ended go when there are too many, or too much in them.
+  trim() {
+    let lines = this.blocks.reduce((n, b) => n + b.screen.count, 0);
+    while (this.blocks.length > BLOCKS_MAX || (lines > LINES_MAX && this.blocks.length > 1)) {
+      const old = this.blocks.find((b) => !b.running);
+      if (!old) return;
       lines -= old.screen.count;
-      old.element.remove();
-      blocks.splice(blocks.indexOf(old), 1);
+      this.forget(old);
     }
   }
 
-  function finish(b, kind, text, spoken) {
-    running.delete(b);
-    b.screen.end();
-    b.element.className = `block ${kind}`;
-    b.stop.remove();
-    fill(b.state, text);
-    const out = b.screen.read();
-    say(out.length > 0 && out.length <= READ_OUT_MAX ? `${spoken}. ${out}` : spoken);
-    grew();
+  submit() {
+    const command = this.line.value;
+    if (command.trim() === "") return;
+    fill(this.trouble);
+    try {
+      const fields = this.request(command);
+      this.history.add(command);
+      this.put("");
+      this.execute(command, fields);
+    } catch (error) {
+      fill(this.trouble, errorBox(error));
+    }
   }
 
-  function exited(b, event) {
-    const code = event.exit_code;
-    const took = duration(event.duration_ms);
-    if (event.timed_out) finish(b, "bad", `timed out after ${took}`, `Timed out after ${took}`);
-    else finish(b, code === 0 ? "good" : "bad", `exit ${code} \u00b7 ${took}`, `Exit code ${code}, ${plural(b.screen.count, "line")}`);
-  }
-
-  async function execute(command) {
+  request(command) {
     const fields = { command };
-    if (workdir !== "/workspace") fields.workdir = workdir;
-    const seconds = number(limit, "Time limit");
+    const seconds = number(this.limit, "Time limit");
+    if (this.workdir !== HOME) fields.workdir = this.workdir;
     if (seconds !== undefined) fields.timeout_seconds = seconds;
-    if (stdin.value !== "") fields.stdin = stdin.value;
-    stdin.value = "";
+    if (this.stdin.value !== "") fields.stdin = this.stdin.value;
+    this.stdin.value = "";
+    return fields;
+  }
+
+  async execute(command, fields) {
+    // Each command is a process of its own: a lone cd is remembered here, for the next ones.
     const change = CD.exec(command);
     if (change) fields.command = `cd ${change[1] ?? ""} && pwd`;
-
-    const b = block(command, workdir, () => {
-      line.value = command;
-      fit();
-      line.focus();
-    });
-    const abort = new AbortController();
-    b.abort = abort;
-    const began = performance.now();
-    const clock = setInterval(() => fill(b.state, h("span", { class: "spin", "aria-hidden": "true" }), duration(performance.now() - began)), 250);
-    b.screen.changed = grew;
-    b.stop.addEventListener("click", () => abort.abort());
-    blocks.push(b);
-    running.add(b);
-    hint.remove();
-    scroller.append(b.element);
-    trim();
-    toEnd();
-    let last = null;
-    try {
-      const response = await request("POST", `v1/sandboxes/${id}/exec/stream`, { json: fields, signal: abort.signal });
-      for await (const event of ndjson(response)) {
-        last = event;
-        if (event.type === "stdout" || event.type === "stderr") b.screen.write(event.type, event.data);
-      }
-      if (last?.type === "exit") {
-        exited(b, last);
-      } else {
-        const reason = last?.type === "error" ? last.data : "The connection was cut before the command ended: its result is not known.";
-        fill(b.trouble, errorBox(new Error(reason)));
-        finish(b, "bad", "no result", "No result");
-      }
-    } catch (error) {
-      if (abort.signal.aborted) {
-        finish(b, "bad", `cancelled after ${duration(performance.now() - began)}`, "Cancelled");
-      } else {
-        fill(b.trouble, errorBox(error.status === undefined ? new Error("The connection was cut before the command ended: its result is not known.") : error));
-        finish(b, "bad", "no result", "The command failed");
-      }
-    } finally {
-      clearInterval(clock);
-    }
-    if (change && last?.type === "exit" && last.exit_code === 0) {
-      workdir = b.screen.read("stdout").split("\n").at(-1) || workdir;
-      showWhere();
-    }
+    const again = () => {
+      this.put(command);
+      this.focus();
+    };
+    const block = new Block({ command, workdir: this.workdir, again, grew: () => this.grew() });
+    this.hint.remove();
+    this.trim();
+    this.blocks.push(block);
+    this.scroller.append(block.element);
+    this.settle();
+    const exit = await block.run(this.id, fields);
+    if (change && exit?.exit_code === 0) this.changeTo(block.screen.read("stdout").split("\n").at(-1));
     // Without a result the sandbox may be no more: nothing to look at.
-    if (last?.type === "exit" || abort.signal.aborted) ended();
+    if (exit || block.abort.signal.aborted) this.ended();
   }
 
-  function submit() {
-    const command = line.value;
-    if (command.trim() === "") return;
-    fill(trouble);
-    if (history.at(-1) !== command) history.push(command);
-    if (history.length > HISTORY_MAX) history.shift();
-    at = history.length;
-    draft = "";
-    execute(command).catch((error) => fill(trouble, errorBox(error)));
-    line.value = "";
-    fit();
+  put(text) {
+    this.line.value = text;
+    this.fit();
   }
 
-  function fit() {
-    line.rows = Math.min(8, line.value.split("\n").length);
+  fit() {
+    this.line.rows = Math.min(8, this.line.value.split("\n").length);
   }
 
-  function recall(step) {
-    const to = at + step;
-    if (to < 0 || to > history.length) return;
-    if (at === history.length) draft = line.value;
-    at = to;
-    line.value = at === history.length ? draft : history[at];
-    fit();
-    line.setSelectionRange(line.value.length, line.value.length);
+  recall(by) {
+    const text = this.history.step(by, this.line.value);
+    if (text === null) return;
+    this.put(text);
+    this.line.setSelectionRange(text.length, text.length);
   }
 
-  const onFirstLine = () => !line.value.slice(0, line.selectionStart).includes("\n");
-  const onLastLine = () => !line.value.slice(line.selectionEnd).includes("\n");
-
-  function clear() {
-    for (const b of [...blocks]) {
-      if (running.has(b)) continue;
-      b.element.remove();
-      blocks.splice(blocks.indexOf(b), 1);
-    }
+  clear() {
+    for (const b of this.blocks.filter((one) => !one.running)) this.forget(b);
     say("Cleared");
   }
 
-  line.addEventListener("input", fit);
-  line.addEventListener("keydown", (e) => {
-    if (e.isComposing) return;
-    const plain = !e.ctrlKey && !e.altKey && !e.metaKey;
-    if (e.key === "Enter" && !e.shiftKey && plain) submit();
-    else if (e.key === "ArrowUp" && plain && !e.shiftKey && onFirstLine()) recall(-1);
-    else if (e.key === "ArrowDown" && plain && !e.shiftKey && onLastLine()) recall(1);
-    else if (e.key === "c" && e.ctrlKey && line.selectionStart === line.selectionEnd) cancel();
-    else if (e.key === "l" && e.ctrlKey) clear();
-    else return;
-    e.preventDefault();
-  });
-  // Ctrl+C on the output too, when nothing is marked there to be copied.
-  scroller.addEventListener("keydown", (e) => {
-    if (e.key === "c" && e.ctrlKey && getSelection().isCollapsed) cancel();
-  });
-  function cancel() {
-    const newest = [...running].at(-1);
-    if (newest) newest.abort.abort();
-    else if (line.value) {
-      line.value = "";
-      fit();
-    }
+  // The newest command that runs; else what is typed.
+  cancel() {
+    const newest = this.blocks.findLast((b) => b.running);
+    if (newest) newest.cancel();
+    else this.put("");
   }
 
-  folder.addEventListener("change", () => {
-    workdir = folder.value.trim() || "/workspace";
-    showWhere();
-  });
-  form.addEventListener("submit", (e) => {
-    e.preventDefault();
-    submit();
-    line.focus();
-  });
-  showWhere();
+  focus() {
+    this.line.focus();
+  }
 
-  return {
-    element,
-    focus: () => line.focus(),
-    settle: toEnd,
-    enable(on) {
-      line.disabled = run.disabled = !on;
-    },
-    busy: () => running.size > 0,
-    running: () => running.size,
-    end() {
-      for (const b of running) b.abort.abort();
-    },
-  };
+  enable(on) {
+    this.line.disabled = this.go.disabled = !on;
+  }
+
+  busy() {
+    return this.blocks.some((b) => b.running);
+  }
+
+  end() {
+    for (const b of this.blocks) if (b.running) b.cancel();
+  }
 }

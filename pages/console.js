@@ -15,7 +15,13 @@ export function consolePage() {
   const list = sandboxList({ create, signal: life.signal });
   const banner = h("div", { class: "banner", role: "alert", hidden: true });
   const place = h("div", { class: "place" });
-  const element = h("div", { class: "split" }, h("h1", { class: "sr" }, "Console"), list.element, h("div", { class: "beside" }, banner, place));
+  const element = h(
+    "div",
+    { class: "split" },
+    h("h1", { class: "sr" }, "Console"),
+    list.element,
+    h("div", { class: "beside" }, banner, place),
+  );
   let current = null;
 
   const wanted = () => (/^#sb_[0-9a-f]{16}$/.test(location.hash) ? location.hash.slice(1) : null);
@@ -32,7 +38,13 @@ export function consolePage() {
       "div",
       { class: "empty" },
       h("h2", null, none ? "No sandboxes" : "No sandbox chosen"),
-      h("p", null, none ? "A sandbox is a container of its own with a workspace to run code in. It ends by itself when its time is over." : "Choose one from the list, or create another."),
+      h(
+        "p",
+        null,
+        none
+          ? "A sandbox is a container of its own with a workspace to run code in. It ends by itself when its time is over."
+          : "Choose one from the list, or create another.",
+      ),
       button("Create a sandbox", { icon: "add", kind: "primary", click: create }),
     );
   }
@@ -91,21 +103,41 @@ export function consolePage() {
     } catch (error) {
       reason = words(error);
     }
-    if (current === id) fill(place, h("div", { class: "empty" }, h("h2", null, "Not there"), h("p", null, reason), button("Back to the list", { click: back })));
+    if (current === id)
+      fill(
+        place,
+        h(
+          "div",
+          { class: "empty" },
+          h("h2", null, "Not there"),
+          h("p", null, reason),
+          button("Back to the list", { click: back }),
+        ),
+      );
   }
 
   let known = -1;
-  world.addEventListener("sandboxes", () => {
-    list.draw();
-    if (current === null || !place.firstChild || place.firstChild.className === "empty") choose();
-    if (known !== sandboxes.size) document.title = `${sandboxes.size ? `(${sandboxes.size}) ` : ""}Console \u00b7 agent-sandbox`;
-    known = sandboxes.size;
-  }, { signal: life.signal });
-  world.addEventListener("trouble", () => {
-    banner.hidden = !world.trouble;
-    if (world.trouble) fill(banner, h("span", null, words(world.trouble)), button("Try now", { click: () => refresh() }));
-    element.classList.toggle("stale", Boolean(world.trouble));
-  }, { signal: life.signal });
+  world.addEventListener(
+    "sandboxes",
+    () => {
+      list.draw();
+      if (current === null || !place.firstChild || place.firstChild.className === "empty") choose();
+      if (known !== sandboxes.size)
+        document.title = `${sandboxes.size ? `(${sandboxes.size}) ` : ""}Console \u00b7 agent-sandbox`;
+      known = sandboxes.size;
+    },
+    { signal: life.signal },
+  );
+  world.addEventListener(
+    "trouble",
+    () => {
+      banner.hidden = !world.trouble;
+      if (world.trouble)
+        fill(banner, h("span", null, words(world.trouble)), button("Try now", { click: () => refresh() }));
+      element.classList.toggle("stale", Boolean(world.trouble));
+    },
+    { signal: life.signal },
+  );
 
   return {
     element,

@@ -50,18 +50,42 @@ export function attempts() {
 
 export function createDialog() {
   const small = { inputmode: "decimal", placeholder: "default" };
-  const image = input("image", { placeholder: "the server's default image", list: "images-in-use", autofocus: true });
-  const images = h("datalist", { id: "images-in-use" }, [...new Set([...sandboxes.values()].map((b) => b.image))].map((i) => h("option", { value: i })));
+  const image = input("image", {
+    placeholder: "the server's default image",
+    list: "images-in-use",
+    autofocus: true,
+  });
+  const images = h(
+    "datalist",
+    { id: "images-in-use" },
+    [...new Set([...sandboxes.values()].map((b) => b.image))].map((i) => h("option", { value: i })),
+  );
   const life = input("timeout", { placeholder: "default", list: "lives" });
-  const lives = h("datalist", { id: "lives" }, ["5m", "15m", "1h", "8h", "24h"].map((v) => h("option", { value: v })));
+  const lives = h(
+    "datalist",
+    { id: "lives" },
+    ["5m", "15m", "1h", "8h", "24h"].map((v) => h("option", { value: v })),
+  );
   const cpus = input("cpus", small);
   const memory = input("memory_mb", small);
   const pids = input("pids_limit", small);
   const network = h("input", { type: "checkbox", name: "network" });
   const writable = h("input", { type: "checkbox", name: "writable" });
   const name = input("name", { placeholder: "optional", maxlength: 255 });
-  const env = h("textarea", { name: "env", rows: 3, placeholder: "NAME=value", spellcheck: "false", autocomplete: "off" });
-  const labels = h("textarea", { name: "labels", rows: 3, placeholder: "name=value", spellcheck: "false", autocomplete: "off" });
+  const env = h("textarea", {
+    name: "env",
+    rows: 3,
+    placeholder: "NAME=value",
+    spellcheck: "false",
+    autocomplete: "off",
+  });
+  const labels = h("textarea", {
+    name: "labels",
+    rows: 3,
+    placeholder: "name=value",
+    spellcheck: "false",
+    autocomplete: "off",
+  });
   const attempt = attempts();
 
   function spec() {
@@ -95,10 +119,37 @@ export function createDialog() {
     fields: [
       images,
       lives,
-      h("div", { class: "pair" }, field("Image", image, "Pulled if it is not there: that can take minutes."), field("Name", name, "A label, to know it by.")),
-      h("div", { class: "quad" }, field("Time to live", life, "90, 15m, 2h"), field("CPUs", cpus, "such as 0.5"), field("Memory", memory, "MiB"), field("Processes", pids, "and threads")),
-      h("div", { class: "pair" }, field("Network", network, "A way out of the sandbox."), field("Writable root", writable, "More than /workspace and /tmp.")),
-      h("details", null, h("summary", null, "Environment and labels"), h("div", { class: "pair" }, field("Environment", env, "For every command."), field("Labels", labels, "To find it by."))),
+      h(
+        "div",
+        { class: "pair" },
+        field("Image", image, "Pulled if it is not there: that can take minutes."),
+        field("Name", name, "A label, to know it by."),
+      ),
+      h(
+        "div",
+        { class: "quad" },
+        field("Time to live", life, "90, 15m, 2h"),
+        field("CPUs", cpus, "such as 0.5"),
+        field("Memory", memory, "MiB"),
+        field("Processes", pids, "and threads"),
+      ),
+      h(
+        "div",
+        { class: "pair" },
+        field("Network", network, "A way out of the sandbox."),
+        field("Writable root", writable, "More than /workspace and /tmp."),
+      ),
+      h(
+        "details",
+        null,
+        h("summary", null, "Environment and labels"),
+        h(
+          "div",
+          { class: "pair" },
+          field("Environment", env, "For every command."),
+          field("Labels", labels, "To find it by."),
+        ),
+      ),
     ],
     submit: "Create",
     busy: "Creating\u2026",

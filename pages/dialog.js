@@ -15,7 +15,12 @@ export function source(error) {
 
 export function errorBox(error, prefix = "") {
   const from = source(error);
-  return h("div", { class: "error", role: "alert" }, h("p", null, prefix ? `${prefix}: ${words(error)}` : words(error)), from ? h("small", null, from) : null);
+  return h(
+    "div",
+    { class: "error", role: "alert" },
+    h("p", null, prefix ? `${prefix}: ${words(error)}` : words(error)),
+    from ? h("small", null, from) : null,
+  );
 }
 
 const NOTES_MAX = 4;
@@ -76,11 +81,30 @@ export function dialog({ title, body, kind = "" }) {
 }
 
 // A form in a dialog. act(form) does the work; while it fails the dialog stays, with the reason in it.
-export function formDialog({ title, fields, submit, busy = "Working\u2026", danger = false, act, kind, start }) {
+export function formDialog({
+  title,
+  fields,
+  submit,
+  busy = "Working\u2026",
+  danger = false,
+  act,
+  kind,
+  start,
+}) {
   const trouble = h("div");
-  const go = button(submit, { kind: danger ? "danger" : "primary", type: "submit", autofocus: danger ? null : !fields });
+  const go = button(submit, {
+    kind: danger ? "danger" : "primary",
+    type: "submit",
+    autofocus: danger ? null : !fields,
+  });
   const cancel = button("Cancel", { autofocus: danger });
-  const form = h("form", { novalidate: true }, h("div", { class: "fields" }, fields), trouble, h("footer", null, cancel, go));
+  const form = h(
+    "form",
+    { novalidate: true },
+    h("div", { class: "fields" }, fields),
+    trouble,
+    h("footer", null, cancel, go),
+  );
   const d = dialog({ title, body: form, kind });
   let abort = null;
   cancel.addEventListener("click", () => d.close());
@@ -107,7 +131,7 @@ export function formDialog({ title, fields, submit, busy = "Working\u2026", dang
     }
   });
   start?.(form);
-  return d.closed.then((value) => (value === "done" ? d.result ?? true : null));
+  return d.closed.then((value) => (value === "done" ? (d.result ?? true) : null));
 }
 
 // Resolves to true only when the answer is yes.
@@ -120,7 +144,8 @@ export function field(label, control, hint) {
   control.id ||= newId("field");
   const about = hint ? h("small", { id: `${control.id}-hint` }, hint) : null;
   if (about) control.setAttribute("aria-describedby", about.id);
-  if (control.type === "checkbox") return h("div", { class: "field check" }, control, h("label", { for: control.id }, label), about);
+  if (control.type === "checkbox")
+    return h("div", { class: "field check" }, control, h("label", { for: control.id }, label), about);
   return h("div", { class: "field" }, h("label", { for: control.id }, label), control, about);
 }
 

@@ -10,7 +10,13 @@ import { knownIds } from "./tryit.js";
 function groups(doc, ops) {
   const order = (doc.tags ?? []).map((t) => t.name);
   const names = [...new Set([...order, ...ops.map((o) => o.tag)])];
-  return names.map((name) => ({ name, about: doc.tags?.find((t) => t.name === name)?.description, ops: ops.filter((o) => o.tag === name) })).filter((g) => g.ops.length);
+  return names
+    .map((name) => ({
+      name,
+      about: doc.tags?.find((t) => t.name === name)?.description,
+      ops: ops.filter((o) => o.tag === name),
+    }))
+    .filter((g) => g.ops.length);
 }
 
 const slug = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-");
@@ -22,16 +28,58 @@ function intro(doc) {
   return h(
     "section",
     { class: "operation", id: "overview" },
-    h("div", { class: "words" }, h("h1", { tabindex: "-1" }, doc.info.title, h("span", { class: "badge" }, doc.info.version)), h("div", { class: "prose" }, markdown(doc.info.description ?? doc.info.summary))),
+    h(
+      "div",
+      { class: "words" },
+      h("h1", { tabindex: "-1" }, doc.info.title, h("span", { class: "badge" }, doc.info.version)),
+      h("div", { class: "prose" }, markdown(doc.info.description ?? doc.info.summary)),
+    ),
     h(
       "div",
       { class: "hands" },
-      h("figure", null, h("figcaption", null, h("span", null, "Address")), codeBox(address, address, "address")),
-      h("figure", null, h("figcaption", null, h("span", null, "With a key")), codeBox(head, head, "curl line with a key", { class: "curl" })),
+      h(
+        "figure",
+        null,
+        h("figcaption", null, h("span", null, "Address")),
+        codeBox(address, address, "address"),
+      ),
+      h(
+        "figure",
+        null,
+        h("figcaption", null, h("span", null, "With a key")),
+        codeBox(head, head, "curl line with a key", { class: "curl" }),
+      ),
       schemes.length
-        ? h("dl", { class: "fieldlist" }, schemes.map(([name, s]) => h("div", { class: "row" }, h("dt", null, h("code", { class: "fieldname" }, name), h("span", { class: "type" }, s.type === "http" ? `Authorization: ${s.scheme === "bearer" ? "Bearer" : s.scheme} KEY` : `${s.name}: KEY`)), h("dd", null, markdown(s.description)))))
+        ? h(
+            "dl",
+            { class: "fieldlist" },
+            schemes.map(([name, s]) =>
+              h(
+                "div",
+                { class: "row" },
+                h(
+                  "dt",
+                  null,
+                  h("code", { class: "fieldname" }, name),
+                  h(
+                    "span",
+                    { class: "type" },
+                    s.type === "http"
+                      ? `Authorization: ${s.scheme === "bearer" ? "Bearer" : s.scheme} KEY`
+                      : `${s.name}: KEY`,
+                  ),
+                ),
+                h("dd", null, markdown(s.description)),
+              ),
+            ),
+          )
         : null,
-      h("p", null, h("a", { href: new URL("openapi.json", BASE).pathname }, "openapi.json"), ` \u00b7 OpenAPI ${doc.openapi}`),
+      h(
+        "p",
+        null,
+        h("a", { href: new URL("openapi.json", BASE).pathname }, "openapi.json"),
+        ` \u00b7 OpenAPI ${doc.openapi}`,
+      ),
     ),
   );
 }
@@ -45,11 +93,26 @@ function schemas(doc) {
     h("h2", { tabindex: "-1" }, "Schemas"),
     list.map(([name, s]) => {
       const body = h("div", { class: "answer" });
-      const d = h("details", { class: "status schema", id: `schema-${name}` }, h("summary", null, h("code", null, name), h("span", null, (flat(doc, s).description ?? "").split(/\n|\. /)[0])), body);
+      const d = h(
+        "details",
+        { class: "status schema", id: `schema-${name}` },
+        h(
+          "summary",
+          null,
+          h("code", null, name),
+          h("span", null, (flat(doc, s).description ?? "").split(/\n|\. /)[0]),
+        ),
+        body,
+      );
       d.addEventListener("toggle", () => {
         if (!d.open || body.firstChild) return;
         const example = JSON.stringify(sample(doc, s) ?? null, null, 2);
-        fill(body, markdown(flat(doc, s).description), fields(doc, s, { answer: true }), codeBox(json(example), example, `example of ${name}`));
+        fill(
+          body,
+          markdown(flat(doc, s).description),
+          fields(doc, s, { answer: true }),
+          codeBox(json(example), example, `example of ${name}`),
+        );
       });
       return d;
     }),
@@ -57,7 +120,13 @@ function schemas(doc) {
 }
 
 function navigation(all, doc) {
-  const filter = h("input", { type: "search", placeholder: "Find an operation", "aria-label": "Find an operation", autocomplete: "off", spellcheck: "false" });
+  const filter = h("input", {
+    type: "search",
+    placeholder: "Find an operation",
+    "aria-label": "Find an operation",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
   const links = [];
   const link = (href, ...content) => {
     const a = h("a", { href: `#${href}` }, content);
@@ -73,7 +142,14 @@ function navigation(all, doc) {
     return { items, element: h("div", null, h("h2", null, g.name), h("ul", null, items)) };
   });
   const none = h("p", { class: "none", hidden: true }, "None matches.");
-  const list = h("nav", { "aria-label": "Operations" }, h("ul", null, h("li", null, link("overview", "Overview"))), parts.map((p) => p.element), doc.components?.schemas ? h("ul", { class: "last" }, h("li", null, link("schemas", "Schemas"))) : null, none);
+  const list = h(
+    "nav",
+    { "aria-label": "Operations" },
+    h("ul", null, h("li", null, link("overview", "Overview"))),
+    parts.map((p) => p.element),
+    doc.components?.schemas ? h("ul", { class: "last" }, h("li", null, link("schemas", "Schemas"))) : null,
+    none,
+  );
   const fold = button("Operations", { icon: "more", kind: "fold", "aria-expanded": "false" });
   const element = h("aside", { class: "toc" }, fold, filter, list);
   filter.addEventListener("input", () => {
@@ -120,12 +196,17 @@ function follow(links, sections) {
 }
 
 export function docsPage({ askKey }) {
-  const element = h("div", { class: "reference" }, h("div", { class: "empty" }, h("h1", null, "API reference"), h("p", null, "Reading openapi.json\u2026")));
+  const element = h(
+    "div",
+    { class: "reference" },
+    h("div", { class: "empty" }, h("h1", null, "API reference"), h("p", null, "Reading openapi.json\u2026")),
+  );
   const known = knownIds();
   let drawn = false;
 
   function toHash() {
-    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target =
+      location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target || !element.contains(target)) return;
     if (target.tagName === "DETAILS") target.open = true;
     target.scrollIntoView();
@@ -146,7 +227,16 @@ export function docsPage({ askKey }) {
       for (const g of all) {
         const parts = g.ops.map((op) => operation(doc, op, { known, askKey }));
         sections.push(...parts);
-        add(body, h("section", { class: "group", id: `tag-${slug(g.name)}` }, h("h2", null, g.name), h("div", { class: "prose" }, markdown(g.about)), parts));
+        add(
+          body,
+          h(
+            "section",
+            { class: "group", id: `tag-${slug(g.name)}` },
+            h("h2", null, g.name),
+            h("div", { class: "prose" }, markdown(g.about)),
+            parts,
+          ),
+        );
       }
       const last = schemas(doc);
       if (last) sections.push(last);
@@ -156,7 +246,16 @@ export function docsPage({ askKey }) {
       drawn = true;
       toHash();
     } catch (error) {
-      fill(element, h("div", { class: "empty" }, h("h1", null, "API reference"), errorBox(error), button("Try again", { click: load })));
+      fill(
+        element,
+        h(
+          "div",
+          { class: "empty" },
+          h("h1", null, "API reference"),
+          errorBox(error),
+          button("Try again", { click: load }),
+        ),
+      );
     }
   }
 

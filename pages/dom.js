@@ -1,6 +1,17 @@
 // Building elements and showing values. Everything becomes a text node: there is no way from here to markup.
 
-const PLAIN = new Set(["value", "checked", "disabled", "hidden", "open", "selected", "readOnly", "tabIndex", "textContent", "className"]);
+const PLAIN = new Set([
+  "value",
+  "checked",
+  "disabled",
+  "hidden",
+  "open",
+  "selected",
+  "readOnly",
+  "tabIndex",
+  "textContent",
+  "className",
+]);
 
 // h("button", {class: "primary", type: "button", on: {click}}, "Run"): an element. Children may be nested arrays; null and false are left out.
 export function h(tag, props, ...children) {
@@ -37,7 +48,8 @@ const SHAPES = {
   close: "m4 4 8 8M12 4l-8 8",
   copy: "M5.5 5.5h7v8h-7zM3.5 10.5v-8h7",
   dark: "M13 9.6A5.6 5.6 0 0 1 6.4 3 5.6 5.6 0 1 0 13 9.6z",
-  light: "M8 5.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6zM8 1.5v1.2M8 13.3v1.2M1.5 8h1.2M13.3 8h1.2M3.4 3.4l.9.9M11.7 11.7l.9.9M12.6 3.4l-.9.9M4.3 11.7l-.9.9",
+  light:
+    "M8 5.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6zM8 1.5v1.2M8 13.3v1.2M1.5 8h1.2M13.3 8h1.2M3.4 3.4l.9.9M11.7 11.7l.9.9M12.6 3.4l-.9.9M4.3 11.7l-.9.9",
   down: "M8 2.5v8M4.5 7.5 8 11l3.5-3.5M3 13.5h10",
   up: "M8 11V3M4.5 6.3 8 2.8l3.5 3.5M3 13.5h10",
   folder: "M1.5 12.5v-9h4l1.5 2h7.5v7z",
@@ -75,7 +87,13 @@ export function button(text, { icon: shape, hide, kind = "", click, ...props } =
   const label = hide ? h("span", { class: "sr" }, text) : text === "" ? null : h("span", null, text);
   return h(
     "button",
-    { type: "button", class: `${hide ? "bare" : ""} ${kind}`.trim(), title: hide ? text : null, on: click ? { click } : null, ...props },
+    {
+      type: "button",
+      class: `${hide ? "bare" : ""} ${kind}`.trim(),
+      title: hide ? text : null,
+      on: click ? { click } : null,
+      ...props,
+    },
     shape ? icon(shape) : null,
     label,
   );
@@ -93,7 +111,9 @@ export function visible(text) {
 
 // For texts: line ends and tabs stay what they are.
 export function visibleText(text) {
-  return String(text).replace(/\r\n/g, "\n").replace(HIDDEN, (c) => (c === "\n" || c === "\t" ? c : mark(c)));
+  return String(text)
+    .replace(/\r\n/g, "\n")
+    .replace(HIDDEN, (c) => (c === "\n" || c === "\t" ? c : mark(c)));
 }
 
 export function size(bytes) {
@@ -115,7 +135,8 @@ export function memory(mb) {
 export function span(seconds) {
   const s = Math.max(0, Math.floor(seconds));
   if (s < 3600) return `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")}`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${String(Math.floor((s % 3600) / 60)).padStart(2, "0")} min`;
+  if (s < 86400)
+    return `${Math.floor(s / 3600)} h ${String(Math.floor((s % 3600) / 60)).padStart(2, "0")} min`;
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
@@ -186,7 +207,12 @@ export function copyButton(text, label = "Copy") {
 
 // Code in a box of its own, to scroll and to copy. content: text or elements; text: what is copied.
 export function codeBox(content, text, label, props = {}) {
-  return h("div", { class: "code" }, h("pre", { tabIndex: 0, role: "group", "aria-label": label, ...props }, content), copyButton(text, `Copy: ${label}`));
+  return h(
+    "div",
+    { class: "code" },
+    h("pre", { tabIndex: 0, role: "group", "aria-label": label, ...props }, content),
+    copyButton(text, `Copy: ${label}`),
+  );
 }
 
 let counter = 0;

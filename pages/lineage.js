@@ -8,7 +8,8 @@ export function lineage(sandboxes, snapshots) {
   const roots = new Map();
   const nodes = new Map();
   const all = [...snapshots];
-  for (const s of all) nodes.set(s.id, { kind: "snapshot", id: s.id, item: s, time: s.created_at, children: [] });
+  for (const s of all)
+    nodes.set(s.id, { kind: "snapshot", id: s.id, item: s, time: s.created_at, children: [] });
 
   function root(kind, id, time) {
     const key = `${kind} ${id}`;
@@ -24,7 +25,13 @@ export function lineage(sandboxes, snapshots) {
   for (const s of all) above(s.parent_snapshot_id, s.sandbox_id, s.created_at).children.push(nodes.get(s.id));
   for (const b of sandboxes) {
     // Sandboxes stand after the snapshots beside them.
-    above(b.source_snapshot_id, b.id, b.created_at).children.push({ kind: "sandbox", id: b.id, item: b, time: `~${b.created_at}`, children: [] });
+    above(b.source_snapshot_id, b.id, b.created_at).children.push({
+      kind: "sandbox",
+      id: b.id,
+      item: b,
+      time: `~${b.created_at}`,
+      children: [],
+    });
   }
   for (const n of [...nodes.values(), ...roots.values()]) n.children.sort(byTime);
   return [...roots.values()].sort(byTime);
@@ -34,7 +41,7 @@ export function lineage(sandboxes, snapshots) {
 export function family(roots, id) {
   const hit = (n) => (n.kind === "snapshot" ? n.item.sandbox_id === id : n.id === id && n.kind !== "lost");
   return roots.filter((r) => {
-    for (const rest = [r]; rest.length > 0; ) {
+    for (const rest = [r]; rest.length > 0;) {
       const n = rest.pop();
       if (hit(n)) return true;
       rest.push(...n.children);

@@ -64,13 +64,24 @@ export function sandboxList({ create, signal }) {
   const rows = new Map();
   const list = h("ul", { class: "rows", "aria-label": "Sandboxes" });
   const count = h("span", { class: "count" });
-  const filter = h("input", { type: "search", placeholder: "Filter by id, image, label", "aria-label": "Filter sandboxes", autocomplete: "off", spellcheck: "false" });
+  const filter = h("input", {
+    type: "search",
+    placeholder: "Filter by id, image, label",
+    "aria-label": "Filter sandboxes",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
   const more = button("Show more", { kind: "wide", hidden: true });
   const empty = h("p", { class: "none", hidden: true });
   const element = h(
     "section",
     { class: "list", "aria-label": "Sandboxes" },
-    h("header", null, h("h2", null, "Sandboxes ", count), button("Create", { icon: "add", kind: "primary", click: create })),
+    h(
+      "header",
+      null,
+      h("h2", null, "Sandboxes ", count),
+      button("Create", { icon: "add", kind: "primary", click: create }),
+    ),
     filter,
     empty,
     list,

@@ -48,7 +48,11 @@ async function tryKey(value) {
 
 // Asks for the key in a dialog: for the reference, where reading needs none.
 export async function askKey() {
-  const value = input("key", { type: "password", autofocus: true, placeholder: "leave empty if the server runs without keys" });
+  const value = input("key", {
+    type: "password",
+    autofocus: true,
+    placeholder: "leave empty if the server runs without keys",
+  });
   const done = await formDialog({
     title: "API key",
     fields: [field("Key", value, "Kept in this page's memory only: gone when it is closed or loaded again.")],
@@ -78,14 +82,28 @@ keyButton.addEventListener("click", async () => {
 // The first thing to see in the console.
 function keyPage(reason) {
   const value = input("key", { type: "password", required: false, placeholder: "API key" });
-  const trouble = h("div", null, reason ? h("div", { class: "error", role: "alert" }, h("p", null, reason)) : null);
+  const trouble = h(
+    "div",
+    null,
+    reason ? h("div", { class: "error", role: "alert" }, h("p", null, reason)) : null,
+  );
   const go = button("Open the console", { kind: "primary", type: "submit" });
   const form = h(
     "form",
     { class: "door", novalidate: true },
     h("h1", null, "agent-sandbox console"),
-    h("p", null, "Sandboxes of ", h("strong", null, BASE.host), ": run commands, move files, snapshot, roll back and fork."),
-    field("API key", value, "Stays in this page's memory: never stored, never in an address, gone when the page is closed. Leave it empty if the server runs without keys."),
+    h(
+      "p",
+      null,
+      "Sandboxes of ",
+      h("strong", null, BASE.host),
+      ": run commands, move files, snapshot, roll back and fork.",
+    ),
+    field(
+      "API key",
+      value,
+      "Stays in this page's memory: never stored, never in an address, gone when the page is closed. Leave it empty if the server runs without keys.",
+    ),
     trouble,
     go,
   );
@@ -126,7 +144,21 @@ async function askHealth() {
     const health = await response.json();
     if (!response.ok) throw new Error(health.error.message);
     const weak = health.confinement === "partial";
-    fill(about, `${health.version} \u00b7 ${health.backend}`, weak ? h("span", { class: "badge warn", title: "A part of the separation between the server's programs is missing on its host: agent-sandbox doctor says which." }, "partial confinement") : null);
+    fill(
+      about,
+      `${health.version} \u00b7 ${health.backend}`,
+      weak
+        ? h(
+            "span",
+            {
+              class: "badge warn",
+              title:
+                "A part of the separation between the server's programs is missing on its host: agent-sandbox doctor says which.",
+            },
+            "partial confinement",
+          )
+        : null,
+    );
   } catch (error) {
     fill(about, h("span", { class: "badge bad", title: error.message }, "engine not reachable"));
   }
@@ -141,8 +173,17 @@ function frame() {
   const top = h(
     "header",
     { class: "top" },
-    h("span", { class: "brand" }, h("img", { src: "assets/icon.svg", alt: "", width: 20, height: 20 }), h("span", null, "agent-sandbox")),
-    h("nav", { "aria-label": "Pages" }, links.map(([, a]) => a)),
+    h(
+      "span",
+      { class: "brand" },
+      h("img", { src: "assets/icon.svg", alt: "", width: 20, height: 20 }),
+      h("span", null, "agent-sandbox"),
+    ),
+    h(
+      "nav",
+      { "aria-label": "Pages" },
+      links.map(([, a]) => a),
+    ),
     about,
     keyButton,
     themeButton,

@@ -29,8 +29,17 @@ export function markdown(text) {
       const lines = paragraph.trim().split("\n");
       if (lines[0] === "") continue;
       if (lines.every((l) => /^\s*[-*] |^\s{2,}\S/.test(l))) {
-        const items = paragraph.trim().split(/^\s*[-*] /m).slice(1);
-        out.push(h("ul", { class: "plain" }, items.map((t) => h("li", null, inline(t.replace(/\s+/g, " ").trim())))));
+        const items = paragraph
+          .trim()
+          .split(/^\s*[-*] /m)
+          .slice(1);
+        out.push(
+          h(
+            "ul",
+            { class: "plain" },
+            items.map((t) => h("li", null, inline(t.replace(/\s+/g, " ").trim()))),
+          ),
+        );
       } else {
         out.push(h("p", null, inline(lines.join(" ").replace(/^#+ /, ""))));
       }

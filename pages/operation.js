@@ -36,7 +36,9 @@ export function badge(method) {
 }
 
 function pathText(path) {
-  return path.split(/(\{[^}]+\})/).map((part) => (part.startsWith("{") ? h("span", { class: "var" }, part) : part));
+  return path
+    .split(/(\{[^}]+\})/)
+    .map((part) => (part.startsWith("{") ? h("span", { class: "var" }, part) : part));
 }
 
 function parameters(doc, op) {
@@ -48,7 +50,14 @@ function parameters(doc, op) {
     h(
       "dl",
       { class: "fieldlist" },
-      sorted.map((p) => fieldRow(doc, p.name, { ...p.schema, example: p.example ?? p.schema?.example }, { required: p.required, description: p.description, place: p.in })),
+      sorted.map((p) =>
+        fieldRow(
+          doc,
+          p.name,
+          { ...p.schema, example: p.example ?? p.schema?.example },
+          { required: p.required, description: p.description, place: p.in },
+        ),
+      ),
     ),
   ];
 }
@@ -57,12 +66,20 @@ function bodyPart(doc, op) {
   if (!op.body) return null;
   const kinds = Object.entries(op.body.content ?? {});
   return [
-    h("h4", null, "Body", op.body.required ? h("span", { class: "need" }, "required") : h("span", { class: "in" }, "optional")),
+    h(
+      "h4",
+      null,
+      "Body",
+      op.body.required ? h("span", { class: "need" }, "required") : h("span", { class: "in" }, "optional"),
+    ),
     op.body.description ? markdown(op.body.description) : null,
     kinds.map(([type, media]) => {
       const s = flat(doc, media.schema);
       const raw = !s.properties && !s.oneOf && !s.anyOf;
-      return [h("p", { class: "media" }, h("code", null, type)), raw ? (s.description ? markdown(s.description) : null) : fields(doc, s)];
+      return [
+        h("p", { class: "media" }, h("code", null, type)),
+        raw ? (s.description ? markdown(s.description) : null) : fields(doc, s),
+      ];
     }),
   ];
 }
@@ -74,9 +91,20 @@ function answerBody(doc, content) {
     const structured = s.properties || s.oneOf || s.anyOf;
     const plain = typeof example === "string" ? example : JSON.stringify(example, null, 2);
     return [
-      h("p", { class: "media" }, h("code", null, type), s["x-name"] ? h("span", { class: "type" }, ` ${s["x-name"]}`) : structured ? null : h("span", { class: "type" }, ` ${[typeText(doc, s), ...bounds(doc, s)].join(", ")}`)),
+      h(
+        "p",
+        { class: "media" },
+        h("code", null, type),
+        s["x-name"]
+          ? h("span", { class: "type" }, ` ${s["x-name"]}`)
+          : structured
+            ? null
+            : h("span", { class: "type" }, ` ${[typeText(doc, s), ...bounds(doc, s)].join(", ")}`),
+      ),
       structured ? fields(doc, s, { answer: true }) : null,
-      example !== undefined && example !== null && example !== "" ? codeBox(json(plain), plain, `example of ${type}`) : null,
+      example !== undefined && example !== null && example !== ""
+        ? codeBox(json(plain), plain, `example of ${type}`)
+        : null,
     ];
   });
 }
@@ -87,7 +115,17 @@ function answers(doc, op) {
   const list = Object.entries(op.node.responses ?? {}).map(([status, node]) => {
     const r = resolve(doc, node);
     const body = h("div", { class: "answer" });
-    const details = h("details", { class: "status" }, h("summary", null, h("span", { class: `code-number ${family(status)}` }, status), h("span", null, (r.description ?? "").split("\n")[0])), body);
+    const details = h(
+      "details",
+      { class: "status" },
+      h(
+        "summary",
+        null,
+        h("span", { class: `code-number ${family(status)}` }, status),
+        h("span", null, (r.description ?? "").split("\n")[0]),
+      ),
+      body,
+    );
     // What is inside is drawn when it is looked at: a page of all examples at once would be slow to open.
     details.addEventListener("toggle", () => {
       if (!details.open || body.firstChild) return;
@@ -96,7 +134,14 @@ function answers(doc, op) {
         return fieldRow(doc, name, header.schema ?? {}, { description: header.description });
       });
       const long = (r.description ?? "").split("\n").slice(1).join("\n");
-      fill(body, markdown(long), answerBody(doc, r.content), headers.length ? [h("p", { class: "media" }, "Headers"), h("dl", { class: "fieldlist" }, headers)] : null);
+      fill(
+        body,
+        markdown(long),
+        answerBody(doc, r.content),
+        headers.length
+          ? [h("p", { class: "media" }, "Headers"), h("dl", { class: "fieldlist" }, headers)]
+          : null,
+      );
       if (!body.firstChild) fill(body, h("p", { class: "type" }, "no body"));
     });
     return details;
@@ -111,9 +156,20 @@ function success(doc, op) {
   const [type, media] = Object.entries(resolve(doc, node).content ?? {})[0] ?? [];
   if (!media) return null;
   const example = exampleOf(doc, media, type);
-  if (example === undefined || example === "" || (typeof example === "string" && !type.includes("json"))) return null;
+  if (example === undefined || example === "" || (typeof example === "string" && !type.includes("json")))
+    return null;
   const text = typeof example === "string" ? example : JSON.stringify(example, null, 2);
-  return h("figure", { class: "example" }, h("figcaption", null, h("span", { class: `code-number ${family(status)}` }, status), h("span", null, type)), codeBox(json(text), text, `answer ${status}`));
+  return h(
+    "figure",
+    { class: "example" },
+    h(
+      "figcaption",
+      null,
+      h("span", { class: `code-number ${family(status)}` }, status),
+      h("span", null, type),
+    ),
+    codeBox(json(text), text, `answer ${status}`),
+  );
 }
 
 export function operation(doc, op, tools) {
@@ -130,12 +186,25 @@ export function operation(doc, op, tools) {
       "div",
       { class: "words" },
       h("h3", { id: `${anchor(op)}-title`, tabindex: "-1" }, op.node.summary ?? op.id),
-      h("p", { class: "path" }, badge(op.method), h("code", null, pathText(op.path)), op.secured ? null : h("span", { class: "in" }, "no key needed"), op.node.deprecated ? h("span", { class: "badge warn" }, "deprecated") : null),
+      h(
+        "p",
+        { class: "path" },
+        badge(op.method),
+        h("code", null, pathText(op.path)),
+        op.secured ? null : h("span", { class: "in" }, "no key needed"),
+        op.node.deprecated ? h("span", { class: "badge warn" }, "deprecated") : null,
+      ),
       h("div", { class: "prose" }, markdown(op.node.description)),
       parameters(doc, op),
       bodyPart(doc, op),
       answers(doc, op),
     ),
-    h("div", { class: "hands" }, h("figure", null, h("figcaption", null, h("span", null, "curl")), line), success(doc, op), attempt),
+    h(
+      "div",
+      { class: "hands" },
+      h("figure", null, h("figcaption", null, h("span", null, "curl")), line),
+      success(doc, op),
+      attempt,
+    ),
   );
 }

@@ -26,7 +26,12 @@ export function flat(doc, node) {
   delete out.allOf;
   for (const part of s.allOf) {
     const p = flat(doc, part);
-    Object.assign(out, { ...p, ...out, properties: { ...out.properties, ...p.properties, ...out.properties }, required: [...out.required, ...(p.required ?? [])] });
+    Object.assign(out, {
+      ...p,
+      ...out,
+      properties: { ...out.properties, ...p.properties, ...out.properties },
+      required: [...out.required, ...(p.required ?? [])],
+    });
   }
   return out;
 }
@@ -41,14 +46,16 @@ export function typeText(doc, node) {
   const named = types(s).map((t) => {
     if (t === "array") return s.items ? `array of ${typeText(doc, s.items)}` : "array";
     if (t === "object" && s["x-name"]) return s["x-name"];
-    if (t === "object" && typeof s.additionalProperties === "object") return `object of ${typeText(doc, s.additionalProperties)}`;
+    if (t === "object" && typeof s.additionalProperties === "object")
+      return `object of ${typeText(doc, s.additionalProperties)}`;
     return t;
   });
   return named.join(" or ") || (s.properties ? "object" : s.enum ? "value" : "any");
 }
 
 const range = (low, high, unit) => {
-  if (low !== undefined && high !== undefined) return low === high ? `${low} ${unit}` : `${low} to ${high} ${unit}`;
+  if (low !== undefined && high !== undefined)
+    return low === high ? `${low} ${unit}` : `${low} to ${high} ${unit}`;
   if (low !== undefined) return `at least ${low} ${unit}`;
   return high !== undefined ? `at most ${high} ${unit}` : null;
 };
@@ -88,7 +95,9 @@ export function sample(doc, node, depth = 0) {
   if (choices) return sample(doc, choices[0], depth + 1);
   switch (types(s)[0] ?? (s.properties ? "object" : "")) {
     case "object":
-      return Object.fromEntries(Object.entries(s.properties ?? {}).map(([k, v]) => [k, sample(doc, v, depth + 1)]));
+      return Object.fromEntries(
+        Object.entries(s.properties ?? {}).map(([k, v]) => [k, sample(doc, v, depth + 1)]),
+      );
     case "array":
       return s.items ? [sample(doc, s.items, depth + 1)] : [];
     case "string":
@@ -110,7 +119,8 @@ export function exampleOf(doc, holder, type = "") {
   if (first !== undefined) return resolve(doc, first).value;
   if (!holder.schema) return undefined;
   const choices = flat(doc, holder.schema).oneOf;
-  if (type.includes("ndjson") && choices) return choices.map((c) => JSON.stringify(sample(doc, c))).join("\n");
+  if (type.includes("ndjson") && choices)
+    return choices.map((c) => JSON.stringify(sample(doc, c))).join("\n");
   return sample(doc, holder.schema);
 }
 
@@ -146,7 +156,9 @@ export function fieldRow(doc, name, node, { required = false, description, place
             { class: "limits" },
             limits.map((l) => h("span", null, l)),
             s.default !== undefined ? h("span", null, "default ", h("code", null, shown(s.default))) : null,
-            example !== undefined && typeof example !== "object" ? h("span", null, "such as ", h("code", null, shown(example))) : null,
+            example !== undefined && typeof example !== "object"
+              ? h("span", null, "such as ", h("code", null, shown(example)))
+              : null,
           )
         : null,
       nested,
@@ -159,7 +171,12 @@ function inner(doc, s, options, depth) {
   const target = types(s).includes("array") && s.items ? flat(doc, s.items) : s;
   if (!target.properties || Object.keys(target.properties).length === 0) return null;
   const what = target["x-name"] ?? "Fields";
-  return h("details", null, h("summary", null, `${what} (${Object.keys(target.properties).length})`), fields(doc, target, options, depth + 1));
+  return h(
+    "details",
+    null,
+    h("summary", null, `${what} (${Object.keys(target.properties).length})`),
+    fields(doc, target, options, depth + 1),
+  );
 }
 
 // All fields of an object schema, or the alternatives of a choice. In an answer, what is required is nothing to be told.
@@ -172,11 +189,19 @@ export function fields(doc, node, { answer = false } = {}, depth = 0) {
       { class: "choices" },
       choices.map((c) => {
         const one = flat(doc, c);
-        return h("div", { class: "choice" }, h("p", { class: "type" }, one.title ?? typeText(doc, one)), one.description ? markdown(one.description) : null, one.properties ? fields(doc, one, { answer }, depth + 1) : null);
+        return h(
+          "div",
+          { class: "choice" },
+          h("p", { class: "type" }, one.title ?? typeText(doc, one)),
+          one.description ? markdown(one.description) : null,
+          one.properties ? fields(doc, one, { answer }, depth + 1) : null,
+        );
       }),
     );
   }
-  const rows = Object.entries(s.properties ?? {}).map(([name, p]) => fieldRow(doc, name, p, { required: !answer && s.required?.includes(name), answer }, depth));
+  const rows = Object.entries(s.properties ?? {}).map(([name, p]) =>
+    fieldRow(doc, name, p, { required: !answer && s.required?.includes(name), answer }, depth),
+  );
   if (rows.length === 0) {
     const text = [typeText(doc, s), ...bounds(doc, s)].join(", ");
     return h("p", { class: "type" }, text);
@@ -189,7 +214,9 @@ export function json(value) {
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
   const out = [];
   let at = 0;
-  for (const m of text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b/g)) {
+  for (const m of text.matchAll(
+    /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b/g,
+  )) {
     out.push(text.slice(at, m.index));
     const kind = m[1] ? (m[2] ? "k" : "s") : m[3] ? "b" : "n";
     out.push(h("span", { class: `j-${kind}` }, m[1] ?? m[0]), m[2] ?? "");

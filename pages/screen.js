@@ -21,7 +21,16 @@ function onGround(bg) {
 
 // An element for a piece of text in one style: classes for the 16 colours, a custom property for others.
 function piece(text, style) {
-  if (style.fg === null && style.bg === null && !style.bold && !style.dim && !style.italic && !style.underline && !style.strike && !style.inverse) {
+  if (
+    style.fg === null &&
+    style.bg === null &&
+    !style.bold &&
+    !style.dim &&
+    !style.italic &&
+    !style.underline &&
+    !style.strike &&
+    !style.inverse
+  ) {
     return document.createTextNode(text);
   }
   const span = document.createElement("span");
@@ -33,7 +42,10 @@ function piece(text, style) {
     names.push("on");
     fg ??= onGround(bg);
   }
-  for (const [kind, value] of [["fg", fg], ["bg", bg]]) {
+  for (const [kind, value] of [
+    ["fg", fg],
+    ["bg", bg],
+  ]) {
     if (value === null) continue;
     if (typeof value === "string" && value.startsWith("#")) {
       names.push(`${kind}-any`);
@@ -167,7 +179,8 @@ export class Screen {
     line.dirty = false;
     if (!line.element) line.element = document.createElement("div");
     const pieces = line.pieces.map((p) => piece(p.text, p.style));
-    const first = line.stream === "stderr" && !line.follows ? [h("span", { class: "sr mute" }, "stderr: ")] : [];
+    const first =
+      line.stream === "stderr" && !line.follows ? [h("span", { class: "sr mute" }, "stderr: ")] : [];
     line.element.className = line.stream === "stderr" ? "err" : "out";
     line.element.replaceChildren(...first, ...pieces, "\n");
   }

@@ -15,7 +15,8 @@ export async function dropped(data) {
     const path = prefix + entry.name;
     if (entry.isFile) {
       out.push({ path, file: await read(entry) });
-      if (out.length > DROP_MAX) throw new Error(`More than ${DROP_MAX} files: pack them into an archive, and upload that.`);
+      if (out.length > DROP_MAX)
+        throw new Error(`More than ${DROP_MAX} files: pack them into an archive, and upload that.`);
       return;
     }
     const reader = entry.createReader();
@@ -32,7 +33,11 @@ export async function dropped(data) {
 // What the browser saves it as: never a path, never something that looks like another name.
 export function saveName(path, tar) {
   const last = path.split("/").filter(Boolean).pop() ?? "root";
-  return visible(last).replace(/[\\/:*?"<>|]/g, "_").slice(0, 200) + (tar ? ".tar" : "");
+  return (
+    visible(last)
+      .replace(/[\\/:*?"<>|]/g, "_")
+      .slice(0, 200) + (tar ? ".tar" : "")
+  );
 }
 
 function save(blob, name) {
@@ -52,7 +57,14 @@ export function transfers(id, uploaded) {
     const abort = new AbortController();
     const bar = h("progress", { max: 1, "aria-label": `${label} ${text}` });
     const far = h("span", { class: "far" });
-    const li = h("li", null, h("span", { class: "what" }, `${label} `, h("bdi", null, text)), bar, far, button(`Stop: ${text}`, { icon: "close", hide: true, click: () => abort.abort() }));
+    const li = h(
+      "li",
+      null,
+      h("span", { class: "what" }, `${label} `, h("bdi", null, text)),
+      bar,
+      far,
+      button(`Stop: ${text}`, { icon: "close", hide: true, click: () => abort.abort() }),
+    );
     element.append(li);
     const entry = { abort };
     active.add(entry);
@@ -80,7 +92,12 @@ export function transfers(id, uploaded) {
     } catch (error) {
       // A refusal before the whole file was sent ends the connection, and the browser keeps the reason to itself.
       const cut = error instanceof ApiError && error.status === 0 && file.size > 1e6;
-      fail(cut ? new Error(`The connection was cut: ${size(file.size)} may be over the server's limit for a file.`) : error, visible(path));
+      fail(
+        cut
+          ? new Error(`The connection was cut: ${size(file.size)} may be over the server's limit for a file.`)
+          : error,
+        visible(path),
+      );
       return false;
     } finally {
       l.end();
@@ -106,7 +123,10 @@ export function transfers(id, uploaded) {
     async download(path, folder) {
       const l = line("Downloading", visible(path));
       try {
-        const response = await request("GET", `v1/sandboxes/${id}/files${folder ? "/archive" : ""}`, { query: { path }, signal: l.signal });
+        const response = await request("GET", `v1/sandboxes/${id}/files${folder ? "/archive" : ""}`, {
+          query: { path },
+          signal: l.signal,
+        });
         const total = Number(response.headers.get("Content-Length")) || 0;
         let done = 0;
         const count = new TransformStream({
@@ -121,7 +141,12 @@ export function transfers(id, uploaded) {
         save(new Blob([blob], { type: "application/octet-stream" }), saveName(path, folder));
         say(`Downloaded ${visible(path)}`);
       } catch (error) {
-        fail(error instanceof ApiError || error.name === "AbortError" ? error : new Error("The download was cut off, and nothing was saved."), visible(path));
+        fail(
+          error instanceof ApiError || error.name === "AbortError"
+            ? error
+            : new Error("The download was cut off, and nothing was saved."),
+          visible(path),
+        );
       } finally {
         l.end();
       }

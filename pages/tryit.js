@@ -18,7 +18,8 @@ export function startRequest(doc, op) {
   const kinds = Object.keys(op.body?.content ?? {});
   const first = kinds[0] ?? null;
   const example = first && !binary(first) ? exampleOf(doc, op.body.content[first]) : undefined;
-  const text = example === undefined ? "" : typeof example === "string" ? example : JSON.stringify(example, null, 2);
+  const text =
+    example === undefined ? "" : typeof example === "string" ? example : JSON.stringify(example, null, 2);
   const request = {
     values: Object.fromEntries(op.params.map((p) => [`${p.in} ${p.name}`, ""])),
     kinds,
@@ -27,7 +28,8 @@ export function startRequest(doc, op) {
     file: null,
     changed: () => {},
     value: (p) => request.values[`${p.in} ${p.name}`],
-    body: () => (request.type && !binary(request.type) && request.text.trim() !== "" ? request.text : undefined),
+    body: () =>
+      request.type && !binary(request.type) && request.text.trim() !== "" ? request.text : undefined,
     // With the placeholder or the example for what is still missing, as shown in the reference.
     path(placeholders) {
       return op.path.replace(/^\//, "").replace(/\{([^}]+)\}/g, (all, name) => {
@@ -36,19 +38,36 @@ export function startRequest(doc, op) {
       });
     },
     query() {
-      return Object.fromEntries(op.params.filter((p) => p.in === "query" && request.value(p) !== "").map((p) => [p.name, request.value(p)]));
+      return Object.fromEntries(
+        op.params
+          .filter((p) => p.in === "query" && request.value(p) !== "")
+          .map((p) => [p.name, request.value(p)]),
+      );
     },
-    headers: () => op.params.filter((p) => p.in === "header" && request.value(p) !== "").map((p) => [p.name, request.value(p)]),
+    headers: () =>
+      op.params
+        .filter((p) => p.in === "header" && request.value(p) !== "")
+        .map((p) => [p.name, request.value(p)]),
     curl() {
       const query = { ...request.query() };
-      for (const p of op.params) if (p.in === "query" && p.required && !(p.name in query)) query[p.name] = String(exampleOf(doc, p) ?? "");
+      for (const p of op.params)
+        if (p.in === "query" && p.required && !(p.name in query))
+          query[p.name] = String(exampleOf(doc, p) ?? "");
       const path = request.path(true).replace(/\{(\w+?)(_id)?\}/g, (all, name) => `$${name.toUpperCase()}`);
       const search = new URLSearchParams(query).toString().replaceAll("%2F", "/");
       const address = `${BASE.href}${path}${search ? `?${search}` : ""}`;
       const text = request.body();
       const short = text === undefined ? undefined : compact(text);
-      const file = request.type && binary(request.type) ? request.file?.name ?? true : undefined;
-      return curlLine({ method: op.method, url: address, key: op.secured, headers: request.headers(), json: short, file, stream: streams(op) });
+      const file = request.type && binary(request.type) ? (request.file?.name ?? true) : undefined;
+      return curlLine({
+        method: op.method,
+        url: address,
+        key: op.secured,
+        headers: request.headers(),
+        json: short,
+        file,
+        stream: streams(op),
+      });
     },
   };
   return request;
@@ -72,11 +91,23 @@ function control(doc, p, known) {
   const values = types(s).includes("boolean") ? ["true", "false"] : s.enum;
   const label = `${p.name}${p.required ? " *" : ""}`;
   if (values) {
-    const box = h("select", { name: p.name }, h("option", { value: "" }, p.required ? "choose" : "not sent"), values.map((v) => h("option", { value: v }, String(v))));
+    const box = h(
+      "select",
+      { name: p.name },
+      h("option", { value: "" }, p.required ? "choose" : "not sent"),
+      values.map((v) => h("option", { value: v }, String(v))),
+    );
     return [box, field(label, box, p.in)];
   }
   const list = known.listFor(p.name);
-  const box = h("input", { type: "text", name: p.name, autocomplete: "off", spellcheck: "false", list, placeholder: example === undefined || example === "" ? "" : String(example) });
+  const box = h("input", {
+    type: "text",
+    name: p.name,
+    autocomplete: "off",
+    spellcheck: "false",
+    list,
+    placeholder: example === undefined || example === "" ? "" : String(example),
+  });
   return [box, field(label, box, p.in)];
 }
 
@@ -96,9 +127,15 @@ export function knownIds() {
     listFor: (name) => lists[name]?.id ?? null,
     latest: (name) => [...(sets[name] ?? [])].at(-1) ?? "",
     learn(text) {
-      for (const [name, pattern] of [["sandbox_id", /"sb_[0-9a-f]{16}"/g], ["snapshot_id", /"snap_[0-9a-f]{16}"/g]]) {
+      for (const [name, pattern] of [
+        ["sandbox_id", /"sb_[0-9a-f]{16}"/g],
+        ["snapshot_id", /"snap_[0-9a-f]{16}"/g],
+      ]) {
         for (const [found] of [...text.matchAll(pattern)].slice(-50)) sets[name].add(found.slice(1, -1));
-        fill(lists[name], [...sets[name]].map((v) => h("option", { value: v })));
+        fill(
+          lists[name],
+          [...sets[name]].map((v) => h("option", { value: v })),
+        );
       }
       heard.dispatchEvent(new Event("ids"));
     },
@@ -107,7 +144,12 @@ export function knownIds() {
 
 function headerList(response) {
   const rows = [...response.headers].map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v)));
-  return h("details", null, h("summary", null, `Headers (${rows.length})`), h("dl", { class: "headers" }, rows));
+  return h(
+    "details",
+    null,
+    h("summary", null, `Headers (${rows.length})`),
+    h("dl", { class: "headers" }, rows),
+  );
 }
 
 function shownText(text, type) {
@@ -121,7 +163,10 @@ function shownText(text, type) {
     }
   }
   const content = cut ? text.slice(0, SHOWN_MAX) : type.includes("json") ? json(whole) : whole;
-  return [codeBox(content, text, "body of the answer"), cut ? h("p", { class: "cut" }, `The first ${size(SHOWN_MAX)} of ${size(text.length)}.`) : null];
+  return [
+    codeBox(content, text, "body of the answer"),
+    cut ? h("p", { class: "cut" }, `The first ${size(SHOWN_MAX)} of ${size(text.length)}.`) : null,
+  ];
 }
 
 async function showStream(response, place, known) {
@@ -152,7 +197,11 @@ async function showBinary(response, place, name) {
     setTimeout(() => URL.revokeObjectURL(address), 60000);
   });
   const head = blob.size <= 64 * 1024 && (await blob.text());
-  fill(place, save, head && !head.includes("\u0000") && !head.includes("\ufffd") ? shownText(head, "text/plain") : null);
+  fill(
+    place,
+    save,
+    head && !head.includes("\u0000") && !head.includes("\ufffd") ? shownText(head, "text/plain") : null,
+  );
 }
 
 export function tryIt(doc, op, request, { known, askKey }) {
@@ -169,12 +218,25 @@ export function tryIt(doc, op, request, { known, askKey }) {
   const go = button("Send", { kind: "primary", type: "submit", icon: "play" });
   const stop = button("Cancel", { icon: "stop", hidden: true });
   const answer = h("div", { class: "result", "aria-live": "off" });
-  const form = h("form", { novalidate: true }, params.length ? h("div", { class: "params" }, params) : null, bodyControls(), h("div", { class: "send" }, go, stop), answer);
+  const form = h(
+    "form",
+    { novalidate: true },
+    params.length ? h("div", { class: "params" }, params) : null,
+    bodyControls(),
+    h("div", { class: "send" }, go, stop),
+    answer,
+  );
   const details = h("details", { class: "try" }, h("summary", null, "Try it"), form);
 
   function bodyControls() {
     if (!op.body) return null;
-    const area = h("textarea", { name: "body", rows: Math.min(10, request.text.split("\n").length + 1), value: request.text, spellcheck: "false", autocomplete: "off" });
+    const area = h("textarea", {
+      name: "body",
+      rows: Math.min(10, request.text.split("\n").length + 1),
+      value: request.text,
+      spellcheck: "false",
+      autocomplete: "off",
+    });
     const file = h("input", { type: "file", name: "file" });
     const text = field("Body (JSON)", area, op.body.required ? null : "may be left empty");
     const bytes = field("Body (bytes of a file)", file);
@@ -182,7 +244,11 @@ export function tryIt(doc, op, request, { known, askKey }) {
       text.hidden = !request.type || binary(request.type);
       bytes.hidden = !text.hidden;
     };
-    const choice = h("select", { name: "type" }, request.kinds.map((k) => h("option", { value: k }, k)));
+    const choice = h(
+      "select",
+      { name: "type" },
+      request.kinds.map((k) => h("option", { value: k }, k)),
+    );
     choice.addEventListener("change", () => {
       request.type = choice.value;
       show();
@@ -198,14 +264,23 @@ export function tryIt(doc, op, request, { known, askKey }) {
     });
     show();
     const named = Object.entries(op.body.content?.[request.kinds[0]]?.examples ?? {});
-    const examples = h("select", { name: "example" }, named.map(([name]) => h("option", { value: name }, name)));
+    const examples = h(
+      "select",
+      { name: "example" },
+      named.map(([name]) => h("option", { value: name }, name)),
+    );
     examples.addEventListener("change", () => {
       const { value } = resolve(doc, named.find(([name]) => name === examples.value)[1]);
       area.value = request.text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
       area.rows = Math.min(10, area.value.split("\n").length + 1);
       request.changed();
     });
-    return [named.length > 1 ? field("Example", examples) : null, request.kinds.length > 1 ? field("Type of the body", choice) : null, text, bytes];
+    return [
+      named.length > 1 ? field("Example", examples) : null,
+      request.kinds.length > 1 ? field("Type of the body", choice) : null,
+      text,
+      bytes,
+    ];
   }
 
   function offer() {
@@ -238,7 +313,12 @@ export function tryIt(doc, op, request, { known, askKey }) {
       await run(abort.signal, began);
     } catch (error) {
       const took = duration(performance.now() - began);
-      const text = error.name === "AbortError" ? new Error(`Cancelled after ${took}.`) : error.status === undefined ? new Error("The answer was cut off.") : error;
+      const text =
+        error.name === "AbortError"
+          ? new Error(`Cancelled after ${took}.`)
+          : error.status === undefined
+            ? new Error("The answer was cut off.")
+            : error;
       answer.append(errorBox(text));
     } finally {
       answer.scrollIntoView({ block: "nearest" });
@@ -253,12 +333,27 @@ export function tryIt(doc, op, request, { known, askKey }) {
     const text = request.body();
     const bytes = request.type && binary(request.type);
     if (text !== undefined) headers["Content-Type"] = request.type;
-    const response = await send(op.method, request.path(false), { query: request.query(), headers, body: bytes ? request.file ?? new Blob([]) : text, signal });
+    const response = await send(op.method, request.path(false), {
+      query: request.query(),
+      headers,
+      body: bytes ? (request.file ?? new Blob([])) : text,
+      signal,
+    });
     const took = duration(performance.now() - began);
     const type = response.headers.get("Content-Type") ?? "";
     const place = h("div");
     say(`Answer ${response.status} after ${took}`);
-    fill(answer, h("p", { class: "outcome" }, h("span", { class: `code-number s${String(response.status)[0]}` }, response.status), h("span", null, `${response.statusText} \u00b7 ${took}`)), headerList(response), place);
+    fill(
+      answer,
+      h(
+        "p",
+        { class: "outcome" },
+        h("span", { class: `code-number s${String(response.status)[0]}` }, response.status),
+        h("span", null, `${response.statusText} \u00b7 ${took}`),
+      ),
+      headerList(response),
+      place,
+    );
     if (type.includes("ndjson") && response.ok) {
       await showStream(response, place, known);
     } else if (/json|text/.test(type)) {

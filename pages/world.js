@@ -42,14 +42,20 @@ function replace(map, items) {
 async function ask(withSnapshots) {
   const began = round;
   const list = await call("GET", "v1/sandboxes");
-  const unknown = (b) => b.source_snapshot_id && !snapshots.has(b.source_snapshot_id) && !lost.has(b.source_snapshot_id);
+  const unknown = (b) =>
+    b.source_snapshot_id && !snapshots.has(b.source_snapshot_id) && !lost.has(b.source_snapshot_id);
   const kept = withSnapshots || list.sandboxes.some(unknown) ? await call("GET", "v1/snapshots") : null;
   // Something was changed here meanwhile: this answer may be older than that.
   if (began !== round) return;
   const first = !world.loaded;
   world.loaded = true;
   if (replace(sandboxes, list.sandboxes) || first) tell("sandboxes");
-  if (kept) lost = new Set(list.sandboxes.map((b) => b.source_snapshot_id).filter((id) => id && !kept.snapshots.some((s) => s.id === id)));
+  if (kept)
+    lost = new Set(
+      list.sandboxes
+        .map((b) => b.source_snapshot_id)
+        .filter((id) => id && !kept.snapshots.some((s) => s.id === id)),
+    );
   if (kept && (replace(snapshots, kept.snapshots) || first)) tell("snapshots");
 }
 
