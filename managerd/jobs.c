@@ -16,6 +16,7 @@
 #include "managerd/start.h"
 
 #define WAITING_MAX 64
+#define WAITING_ALL_MAX 4096 /* each holds a descriptor */
 #define RUNNING_MAX 256
 #define SHRINK_BYTES (1024 * 1024)
 #define DISK_LOG_US 60000000 /* between two lines about the disk of one sandbox */
@@ -124,6 +125,17 @@ running_count(const struct box *box)
 	return n;
 }
 
+static size_t
+waiting_count(void)
+{
+	const struct box *box;
+	size_t n = 0;
+
+	TAILQ_FOREACH (box, &boxes, order)
+		n += box->nwaiting;
+	return n;
+}
+
 /* Takes the job. */
 static void
 job_submit(struct box *box, struct job *job)
@@ -146,7 +158,7 @@ job_submit(struct box *box, struct job *job)
 		request_reply(&job->rq, 502, "%s", engine_why());
 	else if (!reconcile_done())
 		request_retry(&job->rq, 503, 1, "the server is starting");
-	else if (box->nwaiting >= WAITING_MAX)
+	else if (box->nwaiting >= WAITING_MAX || waiting_count() >= WAITING_ALL_MAX)
 		request_retry(&job->rq, 503, 1,
 		    "the sandbox is being started and too many requests wait for it");
 	else {

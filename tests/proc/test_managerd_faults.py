@@ -554,3 +554,20 @@ def test_clock_that_is_years_behind_after_a_boot_makes_no_sandbox_live_for_years
     file.write_text(json.dumps(record))
     s = start(config={"MAX_TIMEOUT_SECONDS": 1, "DEFAULT_TIMEOUT_SECONDS": 1})
     assert wait_until(lambda: s.get(b).fields.get("status") == 404 and engine.empty(), 10)
+
+
+def test_jobs_that_wait_for_many_starts_are_bounded_too(start, engine):
+    """Each holds a descriptor, of which there are only so many."""
+    s = start(config={"MAX_SANDBOXES": 80})
+    boxes = [s.box() for _ in range(70)]
+    s.hold.add("D_ATTACH")
+    for c in list(engine.containers):
+        engine.containers[c][2] = layout.STATE_EXITED
+        s.event(layout.EVENT_DIE, c)
+    assert wait_until(lambda: all(s.get(b).fields["status"] == layout.SANDBOX_STOPPED for b in boxes), 10)
+    for n, b in enumerate(boxes):
+        for _ in range(64 if n < 64 else 1):
+            id, data = s.exec_send(b)
+            data.close()
+    assert "too many requests wait" in refused(s.result(id), 503)
+    assert s.get(boxes[0]).fields["status"] == layout.SANDBOX_STOPPED
