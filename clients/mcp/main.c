@@ -41,16 +41,17 @@ static struct confine_path paths[] = {{"/etc/hosts", "r"}, {"/etc/resolv.conf", 
     {"/etc/pki/tls/openssl.cnf", "r"}, {"/etc/pki/ca-trust", "r"}, {"/etc/ca-certificates", "r"},
     {"/usr/share/ca-certificates", "r"}, {"/usr/local/share/ca-certificates", "r"},
     {"/var/lib/ca-certificates", "r"}, {"/etc/crypto-policies", "r"}, {"/run/systemd/resolve", "r"},
-    {"/run/resolvconf", "r"}, {"/dev/urandom", "r"}, {NULL, NULL}, {NULL, NULL}, {NULL, NULL}};
+    {"/run/resolvconf", "r"}, {"/dev/urandom", "r"}, {NULL, NULL}, {NULL, NULL}};
 
+/* The certificates that the user trusts instead. */
 static void
-add_path(const char *variable)
+add_certificates(void)
 {
 	struct confine_path *p = paths;
 
 	while (p->path != NULL)
 		p++;
-	p->path = getenv(variable);
+	p->path = getenv("SSL_CERT_FILE");
 	p->rights = "r";
 }
 
@@ -85,8 +86,7 @@ start(struct mcp *m)
 		fatalx("libcurl cannot start");
 	curl_multi_setopt(m->multi, CURLMOPT_MAXCONNECTS, KEPT_CONNECTIONS);
 	outbox_init(&m->out, STDOUT_FILENO);
-	add_path("SSL_CERT_FILE");
-	add_path("SSL_CERT_DIR");
+	add_certificates();
 	confine_client(paths);
 }
 
