@@ -257,10 +257,12 @@ is_loopback(const char *url)
 static void
 trust(struct api_call *c)
 {
-	const char *file = getenv("SSL_CERT_FILE");
+	const char *file = getenv("SSL_CERT_FILE"), *folder = getenv("SSL_CERT_DIR");
 
 	if (file != NULL && *file != '\0')
 		set(c, CURLOPT_CAINFO, file);
+	if (folder != NULL && *folder != '\0')
+		set(c, CURLOPT_CAPATH, folder);
 }
 
 static void

@@ -140,11 +140,15 @@ unreachable(CURLcode code, const char *where, const char *said, struct api_error
 		    where);
 	case CURLE_COULDNT_CONNECT:
 		return judge_say(e, API_UNREACHABLE,
-		    "nothing answers at %s (%.200s): start the server with \"agent-sandbox "
-		    "serve\", "
-		    "or set AGENT_SANDBOX_URL",
-		    where, words(code, said));
+		    "nothing answers at %s: start the server with \"agent-sandbox serve\", or set "
+		    "AGENT_SANDBOX_URL",
+		    where);
 	case CURLE_OPERATION_TIMEDOUT:
+		if (strncmp(words(code, said), "SSL", 3) == 0)
+			return judge_say(e, API_UNREACHABLE,
+			    "TLS with %s does not come about (%.200s): does the server speak https "
+			    "there?",
+			    where, words(code, said));
 		return judge_say(e, API_UNREACHABLE,
 		    "%s does not answer (%.200s): check AGENT_SANDBOX_URL and the network", where,
 		    words(code, said));
