@@ -61,6 +61,16 @@ def one_line(text):
     return text[len("agent-sandbox: ") : -1]
 
 
+def peak_memory(process):
+    """KiB, watched until it ends."""
+    peak = 0
+    while process.poll() is None:
+        with contextlib.suppress(OSError, StopIteration):
+            peak = max(peak, int(next(x for x in open(f"/proc/{process.pid}/status") if x.startswith("VmHWM")).split()[1]))
+        time.sleep(0.02)
+    return peak
+
+
 class Terminal:
     """A program on a terminal of its own; what it writes there is kept in .text (bytes)."""
 
