@@ -238,6 +238,20 @@ def test_server_that_never_answers_does_not_hold_up_others_and_can_be_cancelled(
     assert m.end() == 0
 
 
+def test_writes_under_way_have_a_limit_together(against):
+    m = against(forever=True)
+    numbers = [m.begin_tool("sandbox_write_file", sandbox_id=ID, path="f", content="x" * (15 << 20)) for _ in range(6)]
+    refused = [m.answer(n) for n in numbers[4:]]
+    assert all("too much is being written" in r["error"]["message"] for r in refused)
+    assert SANITIZED or m.memory() < 300 << 10
+    for n in numbers[:4]:
+        m.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}})
+    n = m.begin_tool("sandbox_write_file", sandbox_id=ID, path="f", content="x" * (15 << 20))
+    m.nothing()
+    m.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}})
+    assert m.call("ping")["result"] == {}
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A certificate for 127.0.0.1 that nobody has signed."""
