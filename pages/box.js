@@ -6,7 +6,8 @@ import { confirm, field, formDialog, input, words } from "./dialog.js";
 import { button, codeBox, copyButton, fill, h, memory, say, span, stamp, visible } from "./dom.js";
 import { FilesPane } from "./files.js";
 import { left, nameOf, urgency } from "./list.js";
-import { takeSnapshot, treePane } from "./tree.js";
+import { takeSnapshot } from "./snapshots.js";
+import { TreePane } from "./tree.js";
 import { drop, put, refresh, sandboxes, snapshots, world } from "./world.js";
 
 const wide = matchMedia("(min-width: 1180px)");
@@ -75,6 +76,20 @@ async function destroy(box, before, back) {
   back();
 }
 
+// What is good to know at a glance.
+function summary(box) {
+  const parts = [
+    box.labels?.name ? box.id : null,
+    visible(box.image),
+    `${box.cpus} CPU`,
+    memory(box.memory_mb),
+    `${box.pids_limit} processes`,
+    box.network ? "network" : "no network",
+    box.read_only_rootfs ? null : "writable root",
+  ];
+  return parts.filter(Boolean).join(" \u00b7 ");
+}
+
 function details(box) {
   const rows = [
     ["Id", h("span", { class: "mono" }, box.id), box.id],
@@ -113,215 +128,226 @@ function details(box) {
   ];
 }
 
-export function boxPage(id, { back }) {
-  const terminal = new CommandLine(id, { ended: () => files.load() });
-  const files = new FilesPane(id);
-  const tree = treePane(id, { rolledBack: () => files.load() });
-  const facts = h("div", { class: "pane details scroll", tabIndex: 0 });
-  const panes = {
-    terminal: ["Command line", terminal],
-    files: ["Files", files],
-    tree: ["Snapshots", tree],
-    details: ["Details", { element: facts }],
-  };
-
-  const dot = h("span", { class: "dot" });
-  const name = h("h2");
-  const about = h("p", { class: "facts" });
-  const time = h("span", { class: "left" });
-  const gone = h("div", { class: "gone", role: "alert", hidden: true });
-  const longer = button("Extend", { icon: "time", click: () => extend(sandboxes.get(id)) });
-  const keep = button("Snapshot", { icon: "camera", click: () => takeSnapshot(id) });
-  const end = button("Destroy", {
-    icon: "trash",
-    kind: "danger",
-    click: () => destroy(sandboxes.get(id), () => ended(true), back),
-  });
-  const tabs = {};
-  const panels = {};
-  for (const [key, [label, pane]] of Object.entries(panes)) {
-    tabs[key] = h(
-      "button",
-      {
-        type: "button",
-        role: "tab",
-        id: `tab-${key}-${id}`,
-        "aria-controls": `panel-${key}-${id}`,
-        class: `tab-${key}`,
-        on: { click: () => select(key) },
-      },
-      label,
-    );
-    panels[key] = h(
-      "section",
-      {
-        role: "tabpanel",
-        id: `panel-${key}-${id}`,
-        "aria-labelledby": `tab-${key}-${id}`,
-        class: `panel panel-${key}`,
-      },
-      pane.element,
-    );
-  }
-  const bar = h(
-    "div",
-    { class: "tabs", role: "tablist", "aria-label": "Parts of the sandbox" },
-    Object.values(tabs),
+// A part of the work area: its tab, and the panel that the tab shows.
+function part(id, key, label, element, select) {
+  const tab = h(
+    "button",
+    {
+      type: "button",
+      role: "tab",
+      id: `tab-${key}-${id}`,
+      "aria-controls": `panel-${key}-${id}`,
+      class: `tab-${key}`,
+      on: { click: select },
+    },
+    label,
   );
-  const element = h(
-    "article",
-    { class: "box" },
-    h(
+  const panel = h(
+    "section",
+    {
+      role: "tabpanel",
+      id: `panel-${key}-${id}`,
+      "aria-labelledby": tab.id,
+      class: `panel panel-${key}`,
+    },
+    element,
+  );
+  return { key, tab, panel };
+}
+
+export class BoxPage {
+  // back(): to the list.
+  constructor(id, { back }) {
+    this.id = id;
+    this.back = back;
+    this.selected = "terminal";
+    this.drawn = null;
+    this.over = false;
+    this.terminal = new CommandLine(id, { ended: () => this.files.load() });
+    this.files = new FilesPane(id);
+    this.tree = new TreePane(id, { rolledBack: () => this.files.load() });
+    this.facts = h("div", {
+      class: "pane details scroll",
+      tabIndex: 0,
+      role: "region",
+      "aria-label": "Details",
+    });
+    this.parts = [
+      ["terminal", "Command line", this.terminal.element],
+      ["files", "Files", this.files.element],
+      ["tree", "Snapshots", this.tree.element],
+      ["details", "Details", this.facts],
+    ].map(([key, label, element]) => part(id, key, label, element, () => this.select(key)));
+    this.element = h("article", { class: "box" }, this.makeHead(), this.makeGone(), this.makeWork());
+    this.life = new AbortController();
+    const { signal } = this.life;
+    world.addEventListener("sandboxes", () => this.draw(), { signal });
+    wide.addEventListener("change", () => this.layout(), { signal });
+    this.clock = setInterval(() => this.tick(), 1000);
+  }
+
+  makeHead() {
+    const now = () => sandboxes.get(this.id);
+    this.dot = h("span", { class: "dot" });
+    this.name = h("h2");
+    this.about = h("p", { class: "facts" });
+    this.time = h("span", { class: "left" });
+    this.actions = [
+      button("Extend", { icon: "time", click: () => extend(now()) }),
+      button("Snapshot", { icon: "camera", click: () => takeSnapshot(this.id) }),
+      button("Destroy", {
+        icon: "trash",
+        kind: "danger",
+        click: () => destroy(now(), () => this.end(true), this.back),
+      }),
+    ];
+    const back = button("All sandboxes", { icon: "back", hide: true, kind: "back", click: this.back });
+    const copy = copyButton(this.id, "Copy the id");
+    return h(
       "header",
       null,
-      h(
-        "div",
-        { class: "title" },
-        button("All sandboxes", { icon: "back", hide: true, kind: "back", click: back }),
-        dot,
-        name,
-        copyButton(id, "Copy the id"),
-        about,
-      ),
-      h("div", { class: "actions" }, time, longer, keep, end),
-    ),
-    gone,
-    h(
-      "div",
-      { class: "work" },
-      panels.terminal,
-      h("div", { class: "side" }, bar, panels.files, panels.tree, panels.details),
-    ),
-  );
-  let selected = "terminal";
-  let drawn = null;
+      h("div", { class: "title" }, back, this.dot, this.name, copy, this.about),
+      h("div", { class: "actions" }, this.time, this.actions),
+    );
+  }
 
-  function select(key, focus = false) {
-    selected = key;
-    layout();
-    if (focus) tabs[key].focus();
+  makeGone() {
+    this.gone = h("div", { class: "gone", role: "alert", hidden: true });
+    return this.gone;
+  }
+
+  makeWork() {
+    this.tabs = h(
+      "div",
+      { class: "tabs", role: "tablist", "aria-label": "Parts of the sandbox" },
+      this.parts.map((p) => p.tab),
+    );
+    this.tabs.addEventListener("keydown", (e) => this.key(e));
+    const [terminal, ...others] = this.parts.map((p) => p.panel);
+    this.side = h("div", { class: "side" }, this.tabs, others);
+    this.work = h("div", { class: "work" }, terminal, this.side);
+    return this.work;
+  }
+
+  select(key, focus = false) {
+    this.selected = key;
+    this.layout();
+    if (focus) this.parts.find((p) => p.key === key).tab.focus();
   }
 
   // Where there is room the command line is always there, and the tabs are for the rest.
-  function layout() {
+  layout() {
     const roomy = wide.matches;
-    const side = roomy && selected === "terminal" ? "files" : selected;
-    const before = panels.terminal.parentNode;
-    const parent = roomy ? element.querySelector(".work") : element.querySelector(".side");
-    if (before !== parent) parent.insertBefore(panels.terminal, roomy ? parent.firstChild : panels.files);
-    tabs.terminal.hidden = roomy;
-    panels.terminal.setAttribute("role", roomy ? "region" : "tabpanel");
-    for (const [key, tab] of Object.entries(tabs)) {
-      const on = key === side;
-      tab.setAttribute("aria-selected", String(on));
-      tab.tabIndex = on ? 0 : -1;
-      panels[key].hidden = !on && !(roomy && key === "terminal");
+    const shown = roomy && this.selected === "terminal" ? "files" : this.selected;
+    const { tab, panel } = this.parts[0];
+    const place = roomy ? this.work : this.side;
+    if (panel.parentNode !== place) place.insertBefore(panel, roomy ? this.side : this.parts[1].panel);
+    tab.hidden = roomy;
+    panel.setAttribute("role", roomy ? "region" : "tabpanel");
+    for (const p of this.parts) {
+      const on = p.key === shown;
+      p.tab.setAttribute("aria-selected", String(on));
+      p.tab.tabIndex = on ? 0 : -1;
+      p.panel.hidden = !on && !(roomy && p.key === "terminal");
     }
-    if (side === "tree") tree.draw();
-    if (side === "files" && !element.classList.contains("ended")) files.load();
-    if (!panels.terminal.hidden) terminal.settle();
+    if (shown === "tree") this.tree.draw();
+    if (shown === "files" && !this.over) this.files.load();
+    if (!panel.hidden) this.terminal.settle();
   }
 
-  bar.addEventListener("keydown", (e) => {
-    const keys = Object.keys(tabs).filter((k) => !tabs[k].hidden);
-    const at = keys.findIndex((k) => tabs[k] === e.target);
-    const to = { ArrowRight: at + 1, ArrowLeft: at - 1 + keys.length, Home: 0, End: keys.length - 1 }[e.key];
-    if (to === undefined) return;
+  key(e) {
+    const keys = this.parts.filter((p) => !p.tab.hidden);
+    const at = keys.findIndex((p) => p.tab === e.target);
+    const steps = { ArrowRight: at + 1, ArrowLeft: at - 1 + keys.length, Home: 0, End: keys.length - 1 };
+    if (steps[e.key] === undefined) return;
     e.preventDefault();
-    select(keys[to % keys.length], true);
-  });
-
-  function tick() {
-    if (!element.isConnected) return;
-    const box = sandboxes.get(id);
-    if (box) {
-      const t = left(box);
-      time.textContent = t > 0 ? `${span(t)} left` : "ending";
-      time.className = `left ${urgency(t)}`;
-      time.title = `until ${stamp(box.expires_at)}`;
-    }
-    tree.tick();
+    this.select(keys[steps[e.key] % keys.length].key, true);
   }
 
-  function draw() {
-    const box = sandboxes.get(id);
+  tick() {
+    const box = sandboxes.get(this.id);
+    if (!this.element.isConnected) return;
+    if (box && !this.over) {
+      const seconds = left(box);
+      this.time.textContent = seconds > 0 ? `${span(seconds)} left` : "ending";
+      this.time.className = `left ${urgency(seconds)}`;
+      this.time.title = `until ${stamp(box.expires_at)}`;
+    }
+    this.tree.tick();
+  }
+
+  draw() {
+    const box = sandboxes.get(this.id);
     if (!box) {
-      over();
+      this.explain();
       return;
     }
-    if (drawn === box) return;
-    drawn = box;
-    dot.className = `dot ${box.status}`;
-    fill(dot, h("span", { class: "sr" }, box.status));
-    fill(name, nameOf(box));
-    name.className = box.labels?.name ? "" : "mono";
-    const parts = [
-      visible(box.image),
-      `${box.cpus} CPU`,
-      memory(box.memory_mb),
-      `${box.pids_limit} processes`,
-      box.network ? "network" : "no network",
-      box.read_only_rootfs ? null : "writable root",
-    ];
-    fill(about, (box.labels?.name ? [box.id] : []).concat(parts.filter(Boolean)).join(" \u00b7 "));
-    fill(facts, details(box));
-    tick();
+    if (this.over) this.end(false);
+    if (this.drawn === box) return;
+    this.drawn = box;
+    this.dot.className = `dot ${box.status}`;
+    fill(this.dot, h("span", { class: "sr" }, box.status));
+    fill(this.name, nameOf(box));
+    this.name.className = box.labels?.name ? "" : "mono";
+    fill(this.about, summary(box));
+    fill(this.facts, details(box));
+    this.tick();
   }
 
-  function ended(yes) {
-    gone.hidden = !yes;
-    element.classList.toggle("ended", yes);
-    for (const b of [longer, keep, end]) b.disabled = yes;
-    terminal.enable(!yes);
+  // It has ended; or, with false, it is there after all.
+  end(yes) {
+    this.over = yes;
+    this.element.classList.toggle("ended", yes);
+    for (const b of this.actions) b.disabled = yes;
+    this.terminal.enable(!yes);
+    this.gone.hidden = true;
+    this.drawn = null;
     if (!yes) return;
-    dot.className = "dot ended";
-    time.textContent = "ended";
-    time.className = "left";
+    this.dot.className = "dot ended";
+    this.time.textContent = "ended";
+    this.time.className = "left";
   }
 
   // It ended while the page was open: the server says why.
-  async function over() {
-    if (!gone.hidden || !world.loaded) return;
-    ended(true);
-    let reason = `sandbox ${id} has ended`;
+  async explain() {
+    if (this.over || !world.loaded) return;
+    this.end(true);
+    let reason = `sandbox ${this.id} has ended`;
     try {
-      await call("GET", `v1/sandboxes/${id}`, { query: { detail: true } });
-      ended(false);
+      await call("GET", `v1/sandboxes/${this.id}`, { query: { detail: true } });
+      this.end(false);
       await refresh();
       return;
     } catch (error) {
       reason = words(error);
     }
+    this.gone.hidden = false;
     fill(
-      gone,
+      this.gone,
       h("span", null, `${reason}. `),
       h("span", null, "What is here is what the page remembers."),
-      button("Back to the list", { kind: "small", click: back }),
+      button("Back to the list", { kind: "small", click: this.back }),
     );
-    tree.draw();
+    this.tree.draw();
   }
 
-  const life = new AbortController();
-  world.addEventListener("sandboxes", draw, { signal: life.signal });
-  wide.addEventListener("change", layout, { signal: life.signal });
-  const clock = setInterval(tick, 1000);
+  enter() {
+    this.draw();
+    this.layout();
+    this.tick();
+    if (wide.matches) this.terminal.focus();
+  }
 
-  return {
-    element,
-    busy: () => terminal.busy() || files.busy(),
-    enter() {
-      draw();
-      layout();
-      tick();
-      if (wide.matches) terminal.focus();
-    },
-    leave() {},
-    end() {
-      life.abort();
-      clearInterval(clock);
-      terminal.end();
-      files.end();
-      tree.end();
-    },
-  };
+  busy() {
+    return this.terminal.busy() || this.files.busy();
+  }
+
+  // No longer needed: what runs is cancelled, nothing ticks.
+  close() {
+    this.life.abort();
+    clearInterval(this.clock);
+    this.terminal.end();
+    this.files.end();
+    this.tree.end();
+  }
 }

@@ -1,5 +1,5 @@
 // The console: the list of sandboxes on the left, the chosen one beside it. The address's fragment says which one is chosen.
-import { boxPage } from "./box.js";
+import { BoxPage } from "./box.js";
 import { call } from "./api.js";
 import { createDialog } from "./create.js";
 import { words } from "./dialog.js";
@@ -51,12 +51,12 @@ export function consolePage() {
 
   function page(id) {
     if (!pages.has(id)) {
-      pages.set(id, boxPage(id, { back }));
+      pages.set(id, new BoxPage(id, { back }));
       // Those that are gone, or were looked at longest ago and have nothing running, give their memory back.
       for (const [old, p] of pages) {
         if (pages.size <= PAGES_KEPT) break;
         if (old === id || old === current || p.busy()) continue;
-        p.end();
+        p.close();
         pages.delete(old);
       }
     }
@@ -74,7 +74,6 @@ export function consolePage() {
 
   function choose() {
     const id = wanted();
-    if (current && current !== id) pages.get(current)?.leave();
     current = id;
     element.classList.toggle("chosen", id !== null);
     list.choose(id);
@@ -156,7 +155,7 @@ export function consolePage() {
     end() {
       this.leave();
       life.abort();
-      for (const p of pages.values()) p.end();
+      for (const p of pages.values()) p.close();
     },
   };
 }
