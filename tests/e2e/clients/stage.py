@@ -136,7 +136,7 @@ class Stage:
         self.shared.mkdir(exist_ok=True)
         return Path(tempfile.mkdtemp(dir=self.shared))
 
-    def run(self, section, seconds=120):
+    def run(self, section, seconds=280):
         """All snippets of a section, in one shell, after those that it needs; what each printed is compared with its output fence."""
         begin = self.state(section.needs)
         status, out, parts = self.play(section.snippets, begin, seconds)
