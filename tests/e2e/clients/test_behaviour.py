@@ -289,6 +289,16 @@ def test_folders_move_whole_with_links_and_modes(to, box, tmp_path):
     assert (tmp_path / "back/a/b/f").read_text() == "text"
 
 
+def test_folder_with_links_that_lead_out_goes_up_without_them(to, box, tmp_path):
+    (tmp_path / "s/d").mkdir(parents=True)
+    (tmp_path / "s/d/f").write_text("text")
+    (tmp_path / "s/abs").symlink_to("/etc/passwd")
+    (tmp_path / "s/d/up").symlink_to("../../x")
+    (tmp_path / "s/in").symlink_to("d/f")
+    to.call("upload_folder", sandbox=box.id, local=tmp_path / "s", path="/workspace/s")
+    assert box.sh("cd s; find . | sort").split() == [".", "./d", "./d/f", "./in"]
+
+
 def test_folder_from_a_sandbox_cannot_lead_out_of_its_place(to, box, tmp_path):
     box.sh(
         "mkdir d d/e; ln -s /etc d/abs; ln -s ../.. d/up; ln -s ../.. d/e/far; ln -s .. d/e/fine; ln -s e d/in; mkfifo d/p; echo x > d/f"

@@ -23,23 +23,28 @@ _BLOCK = 512
 
 
 class FolderSource:
-    """What is in a local folder, as a tar: files, folders, symbolic and hard links; nothing else, and no owners."""
+    """What is in a local folder, as a tar: files, folders, symbolic and hard links; nothing else, and no owners.
+
+    Links that lead out of the folder stay behind: a sandbox takes none of them.
+    """
 
     replayable = True
     size: Optional[int] = None
 
     def __init__(self, path: PathLike) -> None:
         self._root = Path(path)
+        self.left_out: list[str] = []
         if not self._root.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path))
 
     def chunks(self) -> Iterator[bytes]:
+        self.left_out = []
         # Only its memory of hard links is used of this object; it writes nothing.
         maker = tarfile.open(fileobj=io.BytesIO(), mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
         for path, name in _walk(self._root, ""):
-            # None for a socket.
             info: Any = maker.gettarinfo(str(path), name)
-            if info is None or not (info.isfile() or info.isdir() or info.issym() or info.islnk()):
+            if not _is_sent(info, name):
+                self.left_out.append(name)
                 continue
             info.uid = info.gid = 0
             info.uname = info.gname = ""
@@ -53,6 +58,14 @@ class FolderSource:
             if info.size % _BLOCK:
                 yield bytes(_BLOCK - info.size % _BLOCK)
         yield bytes(2 * _BLOCK)
+
+
+def _is_sent(info: Optional[tarfile.TarInfo], name: str) -> bool:
+    if info is None:  # a socket
+        return False
+    if info.issym():
+        return _stays_inside(tuple(name.split("/")), info.linkname)
+    return info.isfile() or info.isdir() or info.islnk()
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[tuple[Path, str]]:

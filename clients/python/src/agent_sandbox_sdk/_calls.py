@@ -15,7 +15,7 @@ from ._archive import FolderSink, FolderSource
 from ._errors import SandboxNotFoundError, one_line
 from ._files import FileSink, FileSource, ObjectSource, PathLike, source_of
 from ._models import ExecResult, FileInfo, SnapshotInfo, objects, sandbox_fields
-from ._wire import Answer, Call, Download, Progress, Request
+from ._wire import Answer, Call, Download, Progress, Request, Source
 
 T = TypeVar("T")
 Command = Union[str, Sequence[str]]
@@ -186,17 +186,22 @@ def download(sandbox_id: str, path: str, local: Local, overwrite: bool, progress
     return Download(request, BINARY, FileSink(local, overwrite))
 
 
-def _unpack(sandbox_id: str, path: str, source: Any, progress: Optional[Progress]) -> Call[None]:
-    request = Request("PUT", _sandbox(sandbox_id, "/files/archive"), {"path": path}, body=source, safe=True, progress=progress)
-    return Call(request, _nothing)
+def _unpack(sandbox_id: str, path: str, source: Source, progress: Optional[Progress]) -> Request:
+    return Request("PUT", _sandbox(sandbox_id, "/files/archive"), {"path": path}, body=source, safe=True, progress=progress)
 
 
 def upload_archive(sandbox_id: str, local: Local, path: str, progress: Optional[Progress]) -> Call[None]:
-    return _unpack(sandbox_id, path, source_of(local), progress)
+    return Call(_unpack(sandbox_id, path, source_of(local), progress), _nothing)
 
 
-def upload_folder(sandbox_id: str, local: PathLike, path: str, progress: Optional[Progress]) -> Call[None]:
-    return _unpack(sandbox_id, path, FolderSource(local), progress)
+def upload_folder(sandbox_id: str, local: PathLike, path: str, progress: Optional[Progress]) -> Call[list[str]]:
+    source = FolderSource(local)
+
+    def take(answer: Answer) -> list[str]:
+        _nothing(answer)
+        return source.left_out
+
+    return Call(_unpack(sandbox_id, path, source, progress), take)
 
 
 def download_archive(sandbox_id: str, path: str, local: Local, overwrite: bool, progress: Optional[Progress]) -> Download[int]:

@@ -180,12 +180,12 @@ class AsyncSandbox:
         """
         return await self._transport.save(_calls.download(self.id, path, local, overwrite, progress))
 
-    async def upload_folder(self, local: PathLike, path: str = "/workspace", *, progress: Optional[Progress] = None) -> None:
+    async def upload_folder(self, local: PathLike, path: str = "/workspace", *, progress: Optional[Progress] = None) -> list[str]:
         """Put what is in a local folder into a folder of the sandbox, which is made.
 
         Arguments, results and errors are those of the blocking client.
         """
-        await self._transport.run(_calls.upload_folder(self.id, local, path, progress))
+        return await self._transport.run(_calls.upload_folder(self.id, local, path, progress))
 
     async def download_folder(self, path: str, local: PathLike, *, progress: Optional[Progress] = None) -> list[str]:
         """Fetch a folder into a new local one, which must not exist.

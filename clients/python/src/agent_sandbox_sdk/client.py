@@ -223,13 +223,19 @@ class Sandbox:
         """
         return self._transport.save(_calls.download(self.id, path, local, overwrite, progress))
 
-    def upload_folder(self, local: PathLike, path: str = "/workspace", *, progress: Optional[Progress] = None) -> None:
+    def upload_folder(self, local: PathLike, path: str = "/workspace", *, progress: Optional[Progress] = None) -> list[str]:
         """Put what is in a local folder into a folder of the sandbox, which is made.
 
-        Files, folders, symbolic and hard links, modes and times; devices and sockets are left out. What is there
-        already and has another name stays. All of it is written or nothing.
+        Files, folders, symbolic and hard links, modes and times. What is there already and has another name stays. All
+        of it is written or nothing.
+
+        Returns:
+            The names of what was left out: links that lead out of the folder, devices, sockets and FIFOs.
+
+        Raises:
+            OSError: something in the folder cannot be read.
         """
-        self._transport.run(_calls.upload_folder(self.id, local, path, progress))
+        return self._transport.run(_calls.upload_folder(self.id, local, path, progress))
 
     def download_folder(self, path: str, local: PathLike, *, progress: Optional[Progress] = None) -> list[str]:
         """Fetch a folder into a new local one, which must not exist.
