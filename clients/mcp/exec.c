@@ -9,33 +9,34 @@
 #define LONGEST 3660 /* seconds: the longest command a server allows by default, and a minute */
 #define GRACE 60     /* seconds that a server may take beyond the command's own limit */
 
-static void
+static int
 take_output(struct work *w, struct cut *out, const json_t *event)
 {
 	const json_t *data = json_object_get(event, "data");
 
 	if (!json_is_string(data))
-		return;
+		return -1;
 	cut_add(out, json_string_value(data), json_string_length(data));
 	progress_output(w, json_string_value(data), json_string_length(data));
+	return 0;
 }
 
+/* Output, and one event that ends it; a later server may have others between. -1: not this API's.
+ */
 static int
 on_event(void *arg, const json_t *event)
 {
 	struct work *w = arg;
 	const char *type = json_string_value(json_object_get(event, "type"));
 
-	if (type == NULL)
-		return 0;
-	if (strcmp(type, "stdout") == 0) {
-		take_output(w, &w->out, event);
-	} else if (strcmp(type, "stderr") == 0) {
-		take_output(w, &w->err, event);
-	} else if (strcmp(type, "exit") == 0 || strcmp(type, "error") == 0) {
-		json_decref(w->last);
+	if (type == NULL || w->last != NULL)
+		return -1;
+	if (strcmp(type, "stdout") == 0)
+		return take_output(w, &w->out, event);
+	if (strcmp(type, "stderr") == 0)
+		return take_output(w, &w->err, event);
+	if (strcmp(type, "exit") == 0 || strcmp(type, "error") == 0)
 		w->last = json_incref((json_t *)event);
-	}
 	return 0;
 }
 
@@ -118,7 +119,9 @@ on_end(struct work *w, const struct api_error *failed)
 	const char *why = json_string_value(json_object_get(w->last, "data"));
 	json_t *r;
 
-	if (failed != NULL)
+	if (failed != NULL && failed->kind == API_STOPPED)
+		fail(w, "the server sent events that are not this API's: check AGENT_SANDBOX_URL");
+	else if (failed != NULL)
 		fail(w, failed->text);
 	else if (type == NULL)
 		fail(w, "the server ended the stream without saying how the command ended");

@@ -181,8 +181,15 @@ def test_stream_that_ends_with_an_error_has_its_reason(against):
     ],
 )  # fmt: skip
 def test_event_that_is_none_is_never_a_result(against, line):
-    m = against(*stream(line), b"0\r\n\r\n")
-    one_line(m.refused("sandbox_exec", sandbox_id=ID, command="make"))
+    for more in ((), (b'{"type":"exit","exit_code":0,"timed_out":false,"duration_ms":1}\n',)):
+        m = against(*stream(line, *more), b"0\r\n\r\n")
+        one_line(m.refused("sandbox_exec", sandbox_id=ID, command="make"))
+
+
+def test_event_of_a_later_server_is_passed_over(against):
+    end = b'{"type":"exit","exit_code":7,"timed_out":false,"duration_ms":1,"more":[]}\n'
+    m = against(*stream(b'{"type":"usage","cpu_ms":5}\n', end), b"0\r\n\r\n")
+    assert m.tool("sandbox_exec", sandbox_id=ID, command="make")["exit_code"] == 7
 
 
 @pytest.mark.parametrize(
