@@ -147,7 +147,8 @@ export class Http {
         headers["content-type"] = "application/octet-stream";
         const opened = await request.body.open({ sent: () => watch.touch(), failed: (error) => (watch.source ??= { error }) });
         watch.streams = opened.duplex !== undefined;
-        Object.assign(init, opened);
+        // With another mode, or a window, Node's fetch keeps all of a streamed body in memory, to send it to where a redirect leads.
+        Object.assign(init, opened, watch.streams ? { redirect: "error", window: null } : {});
       }
       const response = await this.#fetch(this.#address(request), init);
       return await this.#judge(new Answer(response, watch, this.url));

@@ -5,6 +5,7 @@ import {
   SandboxConfigError,
   SandboxConnectionLostError,
   SandboxError,
+  SandboxRedirectError,
   SandboxTimeoutError,
   SandboxUnreachableError,
   oneLine,
@@ -123,6 +124,9 @@ function connectionError(cause: unknown, where: string, began: boolean): Sandbox
       return new SandboxUnreachableError(`cannot reach ${where}: TLS failed: ${why}`, { cause });
     }
     if (/\(Connect\)|connect error|dns error/.test(text)) return new SandboxUnreachableError(`cannot reach ${where}: ${why}`, { cause });
+    if (/redirect/i.test(text + codes.join())) {
+      return new SandboxRedirectError(`${where} redirects, which is not followed: give baseUrl the server's own address`, 0, { cause });
+    }
     if (/bad port/i.test(text)) return new SandboxConfigError(`${where}: fetch does not go to this port`, { cause });
   }
   if (

@@ -187,6 +187,28 @@ test("a_silent_server_is_given_up", async (t) => {
   await fails(connect(half.url, { timeoutSeconds: 0.2 }).get(ID), sdk.SandboxTimeoutError);
 });
 
+const AGENT = Symbol.for("undici.globalDispatcher.1");
+void globalThis.Headers;
+
+test(
+  "the_runtime_gives_up_no_sooner_than_the_client",
+  { skip: globalThis[AGENT] === undefined && "this runtime has no limit to lift" },
+  async (t) => {
+    const usual = globalThis[AGENT];
+    t.after(() => (globalThis[AGENT] = usual));
+    globalThis[AGENT] = new usual.constructor({ headersTimeout: 300, bodyTimeout: 300 });
+    const server = await hostile(t, async function* () {
+      await new Promise((resolve) => setTimeout(resolve, 2500));
+      const whole = json(200, SANDBOX);
+      yield whole.subarray(0, -5);
+      await new Promise((resolve) => setTimeout(resolve, 2500));
+      yield whole.subarray(-5);
+    });
+    await assert.rejects(async () => (await fetch(server.url)).text(), "the limits of the runtime are in force");
+    assert.equal((await connect(server.url).get(ID)).id, ID);
+  },
+);
+
 test("a_signal_ends_a_call_with_its_own_reason", async (t) => {
   const server = await hostile(t, async function* ({ path }) {
     if (path === "/healthz") yield head(200, { "Content-Length": 100 }) + "{";

@@ -1,6 +1,19 @@
 // Files and archives on their way, in memory, as streams, and from and to the disk.
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  createReadStream,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -182,6 +195,35 @@ test("an_upload_whose_source_fails_is_the_callers_error_and_closes_the_connectio
   );
   await assert.rejects(sandbox.writeFile("f", ["no bytes"]), TypeError);
   assert.equal(server.seen.length, 1, "no request came to its end");
+});
+
+test("a_redirect_of_a_streamed_upload_is_one_too", async (t) => {
+  const { server, sandbox } = await begin(t, () => head(307, { Location: "/elsewhere", "Content-Length": 0 }));
+  await assert.rejects(sandbox.writeFile("f", [Buffer.from("a")].values()), sdk.SandboxRedirectError);
+  await assert.rejects(sandbox.writeFile("f", "a"), sdk.SandboxRedirectError);
+  assert.equal(server.seen.length, 3);
+});
+
+test("memory_stays_flat_when_a_large_file_goes_up_and_comes_down", async (t) => {
+  const at = folder(t);
+  const size = 128 * 1024 * 1024;
+  truncateSync((writeFileSync(join(at, "in"), ""), join(at, "in")), size);
+  const server = createServer((asked, answer) => {
+    if (asked.method === "GET" && !asked.url.includes("/files")) return answer.end(JSON.stringify(SANDBOX));
+    if (asked.method === "GET") return createReadStream(join(at, "in")).pipe(answer.writeHead(200, { "content-length": size }));
+    return asked.resume().on("end", () => answer.end(JSON.stringify(FILE)));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => server.close());
+  const sandbox = await new sdk.SandboxClient({ baseUrl: `http://127.0.0.1:${server.address().port}`, apiKey: KEY }).get(ID);
+  let most = 0;
+  const progress = () => (most = Math.max(most, process.memoryUsage().rss));
+  progress();
+  const before = most;
+  await sdk.upload(sandbox, join(at, "in"), "f", { progress });
+  await sdk.download(sandbox, "f", join(at, "out"), { progress });
+  assert.equal(statSync(join(at, "out")).size, size);
+  assert.ok(most - before < size * 0.75, `${(most - before) >> 20} MiB more`);
 });
 
 test("a_refusal_during_an_upload_is_seen", async (t) => {
