@@ -103,7 +103,7 @@ class Stage:
         site = next((ROOT / "build/venv/lib").glob("python3*")) / "site-packages"
         return {
             "PATH": f"{self.dir}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME": f"{self.dir}/home", "LC_ALL": "C.UTF-8", "USER": "root",
+            "HOME": f"{self.dir}/home", "LC_ALL": "C.UTF-8", "USER": "root", "SAN": os.environ.get("SAN", ""),
             # What a reader's pip would fetch is there already, in the tests' environment; nothing is ever fetched.
             "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1",
             "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore",
@@ -195,7 +195,7 @@ class Stage:
             self.states[needs] = f'. {place}/env; cd "$(cat {place}/cwd)"'
         return self.states[needs]
 
-    def run_until(self, snippet, seconds=60):
+    def run_until(self, snippet, seconds=90):
         """A snippet that goes on for ever, until its condition holds; Ctrl-C ends it."""
         p = self.start("set -e\n" + snippet.text)
         printed = []
