@@ -7,7 +7,11 @@ import gc
 import io
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import tarfile
+import textwrap
 import threading
 import time
 
@@ -16,7 +20,7 @@ import httpx
 import pytest
 import trap as t
 from drivers import clean_env, listing
-from harness import KEY, wait_until
+from harness import KEY, ROOT, wait_until
 
 
 @pytest.fixture
@@ -586,3 +590,52 @@ def test_threads_can_share_a_client(server, box):
         [x.start() for x in threads]
         [x.join() for x in threads]
         assert len(results) == 80 and all(out == f"{n}\n" for n, out in results)
+
+
+def program(text, server, **more):
+    env = clean_env(PYTHONPATH=str(ROOT / "clients/python/src"), AGENT_SANDBOX_URL=server.url, AGENT_SANDBOX_API_KEY=KEY, **more)
+    head = "import sys, resource\nfrom agent_sandbox_sdk import *\nclient = SandboxClient()\nbox = client.get(sys.argv[1])\n"
+    return env, [sys.executable, "-c", head + textwrap.dedent(text)]
+
+
+def test_ctrl_c_ends_the_command_and_leaves_no_part_of_a_download(server, box, trap, tmp_path):
+    env, words = program("print('go', flush=True)\nbox.exec(['sleep', '66.25'])", server)
+    with subprocess.Popen([*words, box.id], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+        assert wait_until(lambda: box.running("66.25"), 20)
+        p.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in p.communicate(timeout=20)[1]
+    assert wait_until(lambda: not box.running("66.25"), 10)
+
+    def slow(conn, seen, ended):
+        conn.sendall(t.reply(200, b"x" * 100000, "application/octet-stream", length=10**7))
+        ended.wait(30)
+
+    trap.on("GET .*/files", slow)
+    env, words = program("box.download('f', sys.argv[2])", trap)
+    with subprocess.Popen([*words, t.SANDBOX_ID, tmp_path / "f"], env=env, stderr=subprocess.PIPE, text=True) as p:
+        assert wait_until(lambda: any(os.path.getsize(x) for x in tmp_path.iterdir()), 20)
+        p.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in p.communicate(timeout=20)[1]
+    assert listing(tmp_path) == []
+
+
+@pytest.mark.limit(180)
+def test_memory_stays_flat_whatever_the_size(own, tmp_path):
+    size = 150 << 20
+    server = own(MAX_FILE_BYTES=size, MAX_SNAPSHOT_BYTES=2 * size)
+    box = server.api.create(timeout_seconds=900)
+    box.sh(f"head -c {size} /dev/zero | tr '\\0' x > big; mkdir d; ln big d/big")
+    text = f"""
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert box.download("big", sys.argv[2] + "/big") == {size}
+        box.upload(sys.argv[2] + "/big", "again")
+        box.download_folder("d", sys.argv[2] + "/d")
+        box.upload_folder(sys.argv[2] + "/d", "e")
+        assert sum(len(e.data) for e in box.exec_stream("cat big")) == {size}
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    env, words = program(text, server)
+    done = subprocess.run([*words, box.id, tmp_path], env=env, capture_output=True, text=True, timeout=170)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 30 << 10, f"{done.stdout} KiB more"
+    assert box.sh("cmp big again && cmp big e/big && echo same") == "same\n"

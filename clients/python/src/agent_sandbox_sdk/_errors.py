@@ -23,7 +23,7 @@ class SandboxAPIError(Exception):
     Attributes:
         status_code: the HTTP status, or 0 when no answer came.
         code: the server's word for it (``"not_found"``), or one of this package's: ``"http_error"``, ``"redirect"``,
-            ``"unexpected_answer"``, ``"unreachable"``, ``"connection_lost"``, ``"timeout"``, ``"interrupted"``,
+            ``"unexpected_answer"``, ``"unreachable"``, ``"tls"``, ``"connection_lost"``, ``"timeout"``, ``"interrupted"``,
             ``"configuration"``.
         message: one line that says what happened.
         retry_after: seconds after which the server wants to be asked again, or None if it did not say.
