@@ -10,11 +10,18 @@
 #include "agent-sandbox/client.h"
 #include "agent-sandbox/options.h"
 #include "agent-sandbox/show.h"
+#include "clients/api/files.h"
 #include "common/confine_client.h"
 #include "common/ids.h"
 #include "common/log.h"
 
-static int fail_with;
+static int fail_with, keeps_files;
+
+void
+client_keeps_files(void)
+{
+	keeps_files = 1;
+}
 
 void
 client_standard_streams(void)
@@ -85,7 +92,7 @@ client_server(void)
 	/* TLS writes to sockets that may have been closed. */
 	signal(SIGPIPE, SIG_IGN);
 	api_start();
-	confine_client(NULL);
+	confine_client(keeps_files ? NULL : api_files());
 	return &server;
 }
 

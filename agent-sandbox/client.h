@@ -16,6 +16,8 @@ enum exit_code {
 
 /* First of all: a standard stream that is closed must not become one of our own files. */
 void client_standard_streams(void);
+/* Before the first call: files here are opened after it ("cp"). */
+void client_keeps_files(void);
 /* Reads address and key, and gives up what a client does not need. On failure says why and exits.
  */
 const struct api_server *client_server(void);

@@ -170,11 +170,13 @@ wait_for_more(CURLM *multi, CURL *curl)
 {
 	struct curl_waitfd fds[2] = {
 	    {wake[0], CURL_WAIT_POLLIN, 0}, {STDIN_FILENO, CURL_WAIT_POLLIN, 0}};
+	struct pollfd input = {STDIN_FILENO, POLLIN, 0};
 	unsigned n = exec_input_waits() ? 2 : 1;
 
 	if (curl_multi_poll(multi, fds, n, 60000, NULL) != CURLM_OK && caught == 0)
 		fatalx("libcurl cannot wait");
-	if (n == 2 && fds[1].revents != 0) {
+	/* Not every libcurl tells of the end of a pipe. */
+	if (n == 2 && (fds[1].revents != 0 || poll(&input, 1, 0) != 0)) {
 		exec_input_go_on();
 		curl_easy_pause(curl, CURLPAUSE_CONT);
 	}

@@ -77,6 +77,7 @@ main(int argc, char **argv)
 	log_init("agent-sandbox", LOG_LEVEL_INFO);
 	words = options_read(&usage, argc - 1, argv + 1, &n);
 	catch_signals();
+	client_keeps_files();
 	client_split(words[0], &from, &from_path);
 	client_split(words[1], &to, &to_path);
 	if (from != NULL && to != NULL)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <bsd/stdlib.h>
 
+#include "clients/api/files.h"
 #include "clients/mcp/inbox.h"
 #include "clients/mcp/mcp.h"
 #include "common/confine_client.h"
@@ -31,29 +32,6 @@ static const char usage[] =
     "  AGENT_SANDBOX_API_KEY         its key; else AGENT_SANDBOX_API_KEY_FILE names a file\n"
     "                                with it, else ~/.config/agent-sandbox/key\n"
     "  AGENT_SANDBOX_MCP_MAX_OUTPUT  bytes of a result, 1024 to 1048576; default 32768\n";
-
-/* What libc and TLS open later: names of hosts and certificates. */
-static struct confine_path paths[] = {{"/etc/hosts", "r"}, {"/etc/resolv.conf", "r"},
-    {"/etc/nsswitch.conf", "r"}, {"/etc/host.conf", "r"}, {"/etc/gai.conf", "r"},
-    {"/etc/services", "r"}, {"/etc/protocols", "r"}, {"/etc/ld.so.cache", "r"}, {"/lib", "r"},
-    {"/lib64", "r"}, {"/usr/lib", "r"}, {"/usr/lib64", "r"}, {"/etc/ssl/certs", "r"},
-    {"/etc/ssl/cert.pem", "r"}, {"/etc/ssl/openssl.cnf", "r"}, {"/etc/pki/tls/certs", "r"},
-    {"/etc/pki/tls/openssl.cnf", "r"}, {"/etc/pki/ca-trust", "r"}, {"/etc/ca-certificates", "r"},
-    {"/usr/share/ca-certificates", "r"}, {"/usr/local/share/ca-certificates", "r"},
-    {"/var/lib/ca-certificates", "r"}, {"/etc/crypto-policies", "r"}, {"/run/systemd/resolve", "r"},
-    {"/run/resolvconf", "r"}, {"/dev/urandom", "r"}, {NULL, NULL}, {NULL, NULL}};
-
-/* The certificates that the user trusts instead. */
-static void
-add_certificates(void)
-{
-	struct confine_path *p = paths;
-
-	while (p->path != NULL)
-		p++;
-	p->path = getenv("SSL_CERT_FILE");
-	p->rights = "r";
-}
 
 static size_t
 max_output(void)
@@ -86,8 +64,7 @@ start(struct mcp *m)
 		fatalx("libcurl cannot start");
 	curl_multi_setopt(m->multi, CURLMOPT_MAXCONNECTS, KEPT_CONNECTIONS);
 	outbox_init(&m->out, STDOUT_FILENO);
-	add_certificates();
-	confine_client(paths);
+	confine_client(api_files());
 }
 
 /* 1 while there may be more. */

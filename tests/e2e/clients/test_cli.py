@@ -1,11 +1,13 @@
 """The command as somebody uses it: from a sandbox to its snapshots and forks, and back to nothing."""
 
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from cli_kit import COMMAND, Cli
@@ -384,3 +386,34 @@ def test_manual_and_help_tell_of_the_same_options():
                 assert re.search(rf"Fl -{name}\b", page), f"{verb} --{name}"
                 assert not letter or re.search(rf"Fl [a-z]*{letter}", page), f"{verb} -{letter}"
     assert set(re.findall(r"Fl (-[a-z-]+)", page)) - told <= {"-help", "-version"}
+
+
+@pytest.fixture(scope="module")
+def probe(tmp_path_factory):
+    built = tmp_path_factory.mktemp("probe") / "probe.so"
+    source = ROOT / "tests/tools/client_probe.c"
+    subprocess.run(["gcc", "-D_GNU_SOURCE", "-Wall", "-shared", "-fPIC", "-o", built, source, "-ldl"], check=True, timeout=50)
+    return str(built)
+
+
+def tried(p):
+    return dict(line.removeprefix("probe: ").split(": ") for line in p.stderr.splitlines() if line.startswith("probe: "))
+
+
+@pytest.mark.skipif(bool(os.environ.get("SAN")), reason="a sanitizer wants to be loaded first")
+def test_taken_over_it_cannot_start_programs_or_open_files(cli, box, probe):
+    for words in (["ls"], ["exec", "-n", box.id, "true"], ["cat", f"{box.id}:f"], ["put", f"{box.id}:f"]):
+        came = tried(cli(*words, env={"LD_PRELOAD": probe}))
+        assert {came[x] for x in ("exec", "fork", "kill", "listen", "ptrace")} == {"EPERM"}, words
+        assert {came[x] for x in ("read a file", "read memory", "write a file", "make a folder")} == {"EACCES"}, words
+
+
+@pytest.mark.skipif(bool(os.environ.get("SAN")), reason="a sanitizer wants to be loaded first")
+def test_taken_over_while_copying_it_cannot_start_programs(cli, box, probe, tmp_path):
+    box.put("f", b"x")
+    came = tried(cli("cp", f"{box.id}:f", tmp_path / "f", env={"LD_PRELOAD": probe}))
+    # Files it may open: it is there to write them.
+    Path("/tmp/client_probe").unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        Path("/tmp/client_probe.d").rmdir()
+    assert {came[x] for x in ("exec", "fork", "kill", "listen", "ptrace")} == {"EPERM"}
