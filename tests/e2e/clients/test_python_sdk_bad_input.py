@@ -8,6 +8,7 @@ import io
 import os
 import pickle
 import signal
+import ssl
 import subprocess
 import sys
 import tarfile
@@ -391,6 +392,29 @@ def test_proxy_of_the_environment_is_used_but_never_for_this_machine(trap, monke
     with sdk.SandboxClient("http://box.example", KEY) as c, pytest.raises(sdk.SandboxAnswerError) as wrong:
         c.list_sandboxes()
     assert wrong.value.status_code == 502 and "proxy" in wrong.value.message
+
+
+def test_certificate_of_ones_own_authority_is_trusted_when_named(tmp_path, monkeypatch):
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=box", "-addext",
+         "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "key", "-out", tmp_path / "crt"], check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+    trap = t.Trap(tls=context).on("GET /v1/sandboxes$", t.reply(200, {"sandboxes": []}))
+    try:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "crt"))
+        with sdk.SandboxClient(trap.url, KEY) as c:
+            assert c.list_sandboxes() == []
+        monkeypatch.delenv("SSL_CERT_FILE")
+        trust = ssl.create_default_context(cafile=tmp_path / "crt")
+        with sdk.SandboxClient(trap.url, KEY, http_client=httpx.Client(verify=trust)) as c:
+            assert c.list_sandboxes() == []
+        with sdk.SandboxClient(trap.url, KEY) as c, pytest.raises(sdk.SandboxUnreachableError) as no:
+            c.list_sandboxes()
+        assert no.value.code == "tls" and len(trap.seen) == 2
+    finally:
+        trap.close()
 
 
 # Errors.
