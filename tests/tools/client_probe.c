@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -25,7 +26,12 @@ static void
 try_all(void)
 {
 	char *const argv[] = {"true", NULL};
+	const char *folder = getenv("CLIENT_PROBE_FOLDER");
+	char file[512], made[512];
 	pid_t child;
+
+	snprintf(file, sizeof(file), "%s/client_probe", folder != NULL ? folder : "/tmp");
+	snprintf(made, sizeof(made), "%s.d", file);
 
 	tell("exec", execv("/bin/true", argv));
 	if ((child = fork()) == 0)
@@ -37,8 +43,8 @@ try_all(void)
 	tell("read a file", open("/etc/passwd", O_RDONLY));
 	tell("read a key", open("/etc/ssl/private", O_RDONLY | O_DIRECTORY));
 	tell("read memory", open("/proc/self/mem", O_RDONLY));
-	tell("write a file", open("/tmp/client_probe", O_WRONLY | O_CREAT, 0600));
-	tell("make a folder", mkdir("/tmp/client_probe.d", 0700));
+	tell("write a file", open(file, O_WRONLY | O_CREAT, 0600));
+	tell("make a folder", mkdir(made, 0700));
 	tell("read /etc/hosts", open("/etc/hosts", O_RDONLY));
 }
 
