@@ -1,8 +1,9 @@
 // One operation of the reference: what it takes, what it answers, how to call it.
 import { codeBox, fill, h } from "./dom.js";
+import { Draft } from "./draft.js";
 import { markdown } from "./markdown.js";
 import { bounds, exampleOf, fieldRow, fields, flat, json, resolve, typeText } from "./schema.js";
-import { startRequest, tryIt } from "./tryit.js";
+import { TryIt } from "./tryit.js";
 
 export const METHODS = ["get", "put", "post", "patch", "delete"];
 
@@ -173,12 +174,12 @@ function success(doc, op) {
 }
 
 export function operation(doc, op, tools) {
-  const request = startRequest(doc, op);
+  const request = new Draft(doc, op);
   const line = codeBox("", () => request.curl(), "curl line", { class: "curl" });
   const draw = () => fill(line.firstChild, request.curl());
   request.changed = draw;
   draw();
-  const attempt = tryIt(doc, op, request, tools);
+  const attempt = new TryIt(doc, op, request, tools).element;
   return h(
     "section",
     { class: "operation", id: anchor(op), "aria-labelledby": `${anchor(op)}-title` },

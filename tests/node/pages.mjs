@@ -47,7 +47,10 @@ async function story(open) {
   assert.equal((await api("GET", `/v1/sandboxes/${id}`)).labels.name, "story");
 
   // Output comes while the command runs, in its colours, the two streams apart.
-  const slow = await w.run("printf '\\033[31mred\\033[0m plain\\n'; echo oh >&2; until [ -e go ]; do sleep 0.05; done; echo done; exit 3", { wait: false });
+  const slow = await w.run(
+    "printf '\\033[31mred\\033[0m plain\\n'; echo oh >&2; until [ -e go ]; do sleep 0.05; done; echo done; exit 3",
+    { wait: false },
+  );
   await slow.locator(".fg-1").filter({ hasText: "red" }).waitFor();
   await slow.locator(".err").filter({ hasText: "oh" }).waitFor();
   assert.equal(await slow.evaluate((e) => e.classList.contains("running")), true);
@@ -62,7 +65,9 @@ async function story(open) {
   await endless.getByRole("button", { name: "Cancel" }).click();
   await endless.locator(".state").filter({ hasText: "cancelled" }).waitFor();
   await until("the cancelled command ends", async () => {
-    const r = await api("POST", `/v1/sandboxes/${id}/exec`, { command: "kill -0 $(cat pid) 2>/dev/null && echo alive || echo gone" });
+    const r = await api("POST", `/v1/sandboxes/${id}/exec`, {
+      command: "kill -0 $(cat pid) 2>/dev/null && echo alive || echo gone",
+    });
     return r.stdout === "gone\n";
   });
 
@@ -88,7 +93,10 @@ async function story(open) {
   await page.getByRole("button", { name: "Extend" }).click();
   await page.getByRole("dialog").getByLabel("From now").fill("2h");
   await page.getByRole("dialog").getByRole("button", { name: "Set" }).click();
-  await page.locator(".left").filter({ hasText: /^1 h 59 min left|^2 h 00 min left/ }).waitFor();
+  await page
+    .locator(".left")
+    .filter({ hasText: /^1 h 59 min left|^2 h 00 min left/ })
+    .waitFor();
   const { expires_at: end } = await api("GET", `/v1/sandboxes/${id}`);
   assert.ok(Math.abs(Date.parse(end) - Date.now() - 7200e3) < 60e3);
 
@@ -118,16 +126,22 @@ async function files(w, id) {
   assert.ok(back.bytes.equals(BYTES), "what comes back is not what went up");
 
   // Dropped files; a name that is there already is asked about.
-  const drop = (text) => pane.evaluate((element, content) => {
-    const data = new DataTransfer();
-    data.items.add(new File([content], "dropped.txt"));
-    for (const type of ["dragenter", "dragover", "drop"]) element.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: data }));
-  }, text);
+  const drop = (text) =>
+    pane.evaluate((element, content) => {
+      const data = new DataTransfer();
+      data.items.add(new File([content], "dropped.txt"));
+      for (const type of ["dragenter", "dragover", "drop"])
+        element.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: data }));
+    }, text);
   await drop("one");
   await pane.getByRole("button", { name: "dropped.txt", exact: true }).waitFor();
   await drop("two");
   await page.getByRole("dialog", { name: "Replace?" }).getByRole("button", { name: "Replace" }).click();
-  await until("the dropped file is replaced", async () => (await api("POST", `/v1/sandboxes/${id}/exec`, { command: "cat dropped.txt" })).stdout === "two");
+  await until(
+    "the dropped file is replaced",
+    async () =>
+      (await api("POST", `/v1/sandboxes/${id}/exec`, { command: "cat dropped.txt" })).stdout === "two",
+  );
 
   // A folder dropped, for real: all that is in it.
   const local = mkdtempSync(join(tmpdir(), "pages-"));
@@ -138,9 +152,14 @@ async function files(w, id) {
     const area = await pane.boundingBox();
     const cdp = await w.context.newCDPSession(page);
     const data = { items: [], files: [join(local, "tree")], dragOperationsMask: 1 };
-    for (const type of ["dragEnter", "dragOver", "drop"]) await cdp.send("Input.dispatchDragEvent", { type, x: area.x + 90, y: area.y + 90, data });
+    for (const type of ["dragEnter", "dragOver", "drop"])
+      await cdp.send("Input.dispatchDragEvent", { type, x: area.x + 90, y: area.y + 90, data });
     await pane.getByRole("button", { name: "tree", exact: true }).waitFor();
-    assert.equal((await api("POST", `/v1/sandboxes/${id}/exec`, { command: "cat tree/leaf/one.txt tree/two.txt" })).stdout, "12");
+    assert.equal(
+      (await api("POST", `/v1/sandboxes/${id}/exec`, { command: "cat tree/leaf/one.txt tree/two.txt" }))
+        .stdout,
+      "12",
+    );
   } finally {
     rmSync(local, { recursive: true });
   }
@@ -154,9 +173,16 @@ async function files(w, id) {
   await look.getByRole("textbox").fill("changed\n");
   await look.getByRole("button", { name: "Save" }).click();
   await look.waitFor({ state: "detached" });
-  assert.equal((await api("POST", `/v1/sandboxes/${id}/exec`, { command: "cat notes.txt; stat -c %a notes.txt" })).stdout, "changed\n750\n");
+  assert.equal(
+    (await api("POST", `/v1/sandboxes/${id}/exec`, { command: "cat notes.txt; stat -c %a notes.txt" }))
+      .stdout,
+    "changed\n750\n",
+  );
   await pane.getByRole("button", { name: "blob.bin", exact: true }).click();
-  await page.getByRole("dialog").getByText(/^00000000 {2}/).waitFor();
+  await page
+    .getByRole("dialog")
+    .getByText(/^00000000 {2}/)
+    .waitFor();
   await page.keyboard.press("Escape");
   await pane.getByRole("button", { name: "sub", exact: true }).click();
   await pane.getByRole("button", { name: "deep", exact: true }).waitFor();
@@ -194,14 +220,19 @@ async function snapshots(w, id) {
   const back = await w.run("cat notes.txt");
   assert.equal((await back.locator(".out").innerText()).trim(), "changed");
   await tree.getByText("before rollback to before", { exact: true }).first().waitFor();
-  const shown = tree.locator("li").filter({ has: page.getByRole("button", { name: "Roll back to before", exact: true }) }).last();
+  const shown = tree
+    .locator("li")
+    .filter({ has: page.getByRole("button", { name: "Roll back to before", exact: true }) })
+    .last();
   await shown.getByText("this sandbox stands here").waitFor();
 
   await tree.getByRole("button", { name: "Fork before", exact: true }).click();
   await page.getByRole("dialog").getByLabel("Memory").fill("256");
   await page.getByRole("dialog").getByRole("button", { name: "Fork" }).click();
   await page.getByRole("dialog").waitFor({ state: "detached" });
-  const forks = (await api("GET", "/v1/sandboxes")).sandboxes.filter((s) => s.id !== id && s.labels.name === "story");
+  const forks = (await api("GET", "/v1/sandboxes")).sandboxes.filter(
+    (s) => s.id !== id && s.labels.name === "story",
+  );
   assert.equal(forks.length, 1);
   assert.equal(forks[0].memory_mb, 256);
   await tree.locator(`a[href="#${forks[0].id}"]`).click();
@@ -229,16 +260,28 @@ async function reference(w, id) {
   assert.equal(new URL(page.url()).pathname, "/docs");
 
   // The key came along: no question for it.
-  const run = await tryIt(w, "execCommand", { fill: { "sandbox_id *": id }, body: '{"command": "cat notes.txt"}' });
+  const run = await tryIt(w, "execCommand", {
+    fill: { "sandbox_id *": id },
+    body: '{"command": "cat notes.txt"}',
+  });
   await run.outcome.filter({ hasText: "200" }).waitFor();
   await run.form.locator(".result pre").filter({ hasText: '"stdout": "changed\\n"' }).waitFor();
-  const stream = await tryIt(w, "streamCommand", { fill: { "sandbox_id *": id }, body: '{"command": "echo a; echo b >&2"}' });
+  const stream = await tryIt(w, "streamCommand", {
+    fill: { "sandbox_id *": id },
+    body: '{"command": "echo a; echo b >&2"}',
+  });
   await stream.form.getByText('{"type":"exit"').waitFor();
-  const bad = await tryIt(w, "setSandboxTimeout", { fill: { "sandbox_id *": id }, body: '{"timeout_seconds": "soon"}' });
+  const bad = await tryIt(w, "setSandboxTimeout", {
+    fill: { "sandbox_id *": id },
+    body: '{"timeout_seconds": "soon"}',
+  });
   w.allow.push(/status of 422/);
   await bad.outcome.filter({ hasText: "422" }).waitFor();
   await bad.form.locator(".result pre").filter({ hasText: "validation_error" }).waitFor();
-  const made = await tryIt(w, "createSnapshot", { fill: { "sandbox_id *": id }, body: '{"name": "from the reference"}' });
+  const made = await tryIt(w, "createSnapshot", {
+    fill: { "sandbox_id *": id },
+    body: '{"name": "from the reference"}',
+  });
   await made.outcome.filter({ hasText: "201" }).waitFor();
   const gone = await tryIt(w, "deleteSnapshot");
   await gone.outcome.filter({ hasText: "204" }).waitFor();

@@ -11,7 +11,16 @@ async function axe(w, where) {
   await w.page.evaluate(AXE);
   const found = await w.page.evaluate(async (tags) => {
     const { violations } = await globalThis.axe.run(document, { runOnly: tags });
-    return violations.map((v) => `${v.id}: ${v.help}\n${v.nodes.slice(0, 4).map((n) => `    ${n.target.join(" ")}: ${n.html.slice(0, 160)}\n      ${(n.any[0] ?? n.all[0] ?? n.none[0])?.message}`).join("\n")}`);
+    return violations.map(
+      (v) =>
+        `${v.id}: ${v.help}\n${v.nodes
+          .slice(0, 4)
+          .map(
+            (n) =>
+              `    ${n.target.join(" ")}: ${n.html.slice(0, 160)}\n      ${(n.any[0] ?? n.all[0] ?? n.none[0])?.message}`,
+          )
+          .join("\n")}`,
+    );
   }, TAGS);
   assert.deepEqual(found, [], `${where}: ${found.join("\n")}`);
 }
@@ -21,7 +30,10 @@ async function fits(w, where) {
   const wide = await w.page.evaluate(() => {
     const width = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth <= width) return null;
-    return [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > width + 1).slice(0, 5).map((e) => `${e.tagName}.${e.className}`);
+    return [...document.querySelectorAll("body *")]
+      .filter((e) => e.getBoundingClientRect().right > width + 1)
+      .slice(0, 5)
+      .map((e) => `${e.tagName}.${e.className}`);
   });
   assert.equal(wide, null, `${where} scrolls sideways: ${wide}`);
 }
@@ -41,12 +53,19 @@ async function views(w, look) {
   await look("create");
   await page.keyboard.press("Escape");
   const id = await w.create("views");
-  await api("POST", `/v1/sandboxes/${id}/exec`, { command: "mkdir src; echo 'print(1)' > src/main.py; printf 'one\\ntwo\\n' > README.md; head -c 900 /dev/urandom > data.bin; ln -s src link; touch a-file-with-a-very-long-name-that-has-no-room-in-a-narrow-pane-of-a-page.txt" });
-  const one = await api("POST", `/v1/sandboxes/${id}/snapshots`, { name: "before the upgrade of everything" });
+  await api("POST", `/v1/sandboxes/${id}/exec`, {
+    command:
+      "mkdir src; echo 'print(1)' > src/main.py; printf 'one\\ntwo\\n' > README.md; head -c 900 /dev/urandom > data.bin; ln -s src link; touch a-file-with-a-very-long-name-that-has-no-room-in-a-narrow-pane-of-a-page.txt",
+  });
+  const one = await api("POST", `/v1/sandboxes/${id}/snapshots`, {
+    name: "before the upgrade of everything",
+  });
   await api("POST", `/v1/sandboxes/${id}/rollback`, { snapshot_id: one.id });
   await api("POST", `/v1/sandboxes/${id}/snapshots`, {});
   const fork = await api("POST", `/v1/snapshots/${one.id}/fork`);
-  await w.run("for i in 0 1 2 3 4 5 6 7; do printf \"\\033[3${i}mcolour \\033[9${i}mbright \\033[0;4${i}mground\\033[0m \\033[1;7;3${i}minverse\\033[0m \\033[38;2;$((i*36));200;$((250-i*36))mtrue\\033[0m \\033[48;5;$((i*30+20))mground\\033[0m\\n\"; done; echo a warning >&2; exit 3");
+  await w.run(
+    'for i in 0 1 2 3 4 5 6 7; do printf "\\033[3${i}mcolour \\033[9${i}mbright \\033[0;4${i}mground\\033[0m \\033[1;7;3${i}minverse\\033[0m \\033[38;2;$((i*36));200;$((250-i*36))mtrue\\033[0m \\033[48;5;$((i*30+20))mground\\033[0m\\n"; done; echo a warning >&2; exit 3',
+  );
   await w.run("ls -la");
   await w.run("sleep 300", { wait: false });
   await look("commands");
@@ -67,7 +86,8 @@ async function views(w, look) {
   await page.getByRole("dialog").getByRole("button", { name: "Destroy", exact: true }).click();
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await api("DELETE", `/v1/sandboxes/${fork.id}`);
-  for (const s of (await api("GET", `/v1/snapshots?sandbox_id=${id}`)).snapshots) await api("DELETE", `/v1/snapshots/${s.id}`);
+  for (const s of (await api("GET", `/v1/snapshots?sandbox_id=${id}`)).snapshots)
+    await api("DELETE", `/v1/snapshots/${s.id}`);
   await page.getByRole("link", { name: "API reference" }).click();
   await page.locator("#op-createSandbox").waitFor();
   await look("reference");
@@ -128,7 +148,10 @@ async function colours(open) {
   await d.create("motion");
   const block = await d.run("sleep 30", { wait: false });
   await block.locator(".spin").waitFor();
-  assert.equal(await block.locator(".spin").evaluate((e) => getComputedStyle(e).animationIterationCount), "1");
+  assert.equal(
+    await block.locator(".spin").evaluate((e) => getComputedStyle(e).animationIterationCount),
+    "1",
+  );
   await d.end();
 }
 
@@ -138,11 +161,17 @@ async function keyboard(open) {
   const { page } = w;
   const press = (key) => page.keyboard.press(key);
   const type = (text) => page.keyboard.type(text);
-  const focused = () => page.evaluate(() => {
-    const e = document.activeElement;
-    const style = getComputedStyle(e);
-    return { name: e.getAttribute("aria-label") || e.labels?.[0]?.textContent || e.textContent.trim() || e.placeholder, tag: e.tagName, seen: e.matches(":focus-visible") && (style.outlineStyle !== "none" || style.boxShadow !== "none") };
-  });
+  const focused = () =>
+    page.evaluate(() => {
+      const e = document.activeElement;
+      const style = getComputedStyle(e);
+      return {
+        name:
+          e.getAttribute("aria-label") || e.labels?.[0]?.textContent || e.textContent.trim() || e.placeholder,
+        tag: e.tagName,
+        seen: e.matches(":focus-visible") && (style.outlineStyle !== "none" || style.boxShadow !== "none"),
+      };
+    });
   async function to(name, key = "Tab") {
     const passed = [];
     for (let i = 0; i < 80; i++) {
@@ -242,12 +271,22 @@ async function spoken(open) {
   await w.run("echo hello; echo oh >&2; exit 4");
   await until("the result is said", async () => /^Exit code 4.*hello/s.test(await said.textContent()));
   await w.run("seq 100000");
-  await until("only the result of much output is said", async () => /^Exit code 0, [\d,]+ lines$/.test(await said.textContent()));
+  await until("only the result of much output is said", async () =>
+    /^Exit code 0, [\d,]+ lines$/.test(await said.textContent()),
+  );
   const tree = await w.page.locator("main").ariaSnapshot();
-  for (const part of ['region "Sandboxes"', 'list "Sandboxes"', 'log "Output of commands"', 'textbox "Command"', 'tablist "Parts of the sandbox"', 'tab "Files" [selected]', 'tabpanel "Files"']) {
+  for (const part of [
+    'region "Sandboxes"',
+    'list "Sandboxes"',
+    'log "Output of commands"',
+    'textbox "Command"',
+    'tablist "Parts of the sandbox"',
+    'tab "Files" [selected]',
+    'tabpanel "Files"',
+  ]) {
     assert.ok(tree.includes(part), `${part} is not in the accessibility tree:\n${tree}`);
   }
-  assert.equal(await w.page.getByRole("heading", { level: 1 }).count() > 0, true);
+  assert.equal((await w.page.getByRole("heading", { level: 1 }).count()) > 0, true);
   await w.end();
 }
 

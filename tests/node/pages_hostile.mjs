@@ -7,7 +7,7 @@ import { api, KEY, main, until } from "./pages_kit.mjs";
 
 const EVIL = [
   "<img src=x onerror=globalThis.pwned=1>",
-  "\"><script>globalThis.pwned=1</script>",
+  '"><script>globalThis.pwned=1</script>',
   "javascript:globalThis.pwned=1",
   "esc\u001b[31mred\u001b]0;title\u0007bel",
   "line\nbreak\ttab",
@@ -16,13 +16,18 @@ const EVIL = [
   "&lt;b&gt; &amp; %3Cscript%3E",
 ];
 
-const put = (id, name, text) => api("POST", `/v1/sandboxes/${id}/exec`, { command: ["python3", "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])", name, text] });
+const put = (id, name, text) =>
+  api("POST", `/v1/sandboxes/${id}/exec`, {
+    command: ["python3", "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])", name, text],
+  });
 
 async function unharmed(w) {
   const seen = await w.page.evaluate(() => ({
     pwned: globalThis.pwned,
     title: document.title,
-    foreign: document.querySelectorAll("main img:not(.picture), main script, main iframe, main object, main embed, main style, [onerror], [onload], [onclick], [style*=url]").length,
+    foreign: document.querySelectorAll(
+      "main img:not(.picture), main script, main iframe, main object, main embed, main style, [onerror], [onload], [onclick], [style*=url]",
+    ).length,
   }));
   assert.equal(seen.pwned, undefined);
   assert.equal(seen.foreign, 0);
@@ -32,7 +37,11 @@ async function unharmed(w) {
 async function names(open) {
   const w = await open();
   await w.console();
-  const made = await api("POST", "/v1/sandboxes", { timeout_seconds: 600, labels: { name: EVIL[0], "<b>k</b>": EVIL[1] }, env: { A: EVIL[2] } });
+  const made = await api("POST", "/v1/sandboxes", {
+    timeout_seconds: 600,
+    labels: { name: EVIL[0], "<b>k</b>": EVIL[1] },
+    env: { A: EVIL[2] },
+  });
   const id = made.id;
   for (const name of EVIL) await put(id, name.replaceAll("/", "\u2215"), EVIL.join("\n"));
   await w.page.locator(`.rows a[href="#${id}"]`).click();
@@ -58,7 +67,10 @@ async function names(open) {
   await w.page.keyboard.press("Escape");
 
   // Their download has a harmless name.
-  const [got] = await Promise.all([w.page.waitForEvent("download"), pane.getByRole("button", { name: /^Download <img/ }).click()]);
+  const [got] = await Promise.all([
+    w.page.waitForEvent("download"),
+    pane.getByRole("button", { name: /^Download <img/ }).click(),
+  ]);
   assert.match(got.suggestedFilename(), /^[^<>:"/\\|?*\u0000-\u001f]+$/);
 
   // Snapshots, details, dialogs.
@@ -80,7 +92,9 @@ async function output(open) {
   const w = await open();
   await w.console();
   await w.create("output");
-  const block = await w.run(String.raw`printf '<img src=x onerror=globalThis.pwned=1>\n<script>globalThis.pwned=1</script>\n'; printf 'a\033]0;owned\007b\033[2J\033[Hc\033[?1049hd\033Pq\033\\e\033[6nf\033c\n'; printf '\033]8;;https://example.invalid\033\\link\033]8;;\033\\\n'; printf 'one\rtwo\n10%%\r20%%\r\033[Kdone\n'; printf 'abc\b\bX\n'; printf '\377\376bad\n' >&2; printf '\033[8mhidden\033[0m \033[38;5;300;1mtext\033[999999999999m\n'; printf '\033]0;never ended\nafter\n'`);
+  const block = await w.run(
+    String.raw`printf '<img src=x onerror=globalThis.pwned=1>\n<script>globalThis.pwned=1</script>\n'; printf 'a\033]0;owned\007b\033[2J\033[Hc\033[?1049hd\033Pq\033\\e\033[6nf\033c\n'; printf '\033]8;;https://example.invalid\033\\link\033]8;;\033\\\n'; printf 'one\rtwo\n10%%\r20%%\r\033[Kdone\n'; printf 'abc\b\bX\n'; printf '\377\376bad\n' >&2; printf '\033[8mhidden\033[0m \033[38;5;300;1mtext\033[999999999999m\n'; printf '\033]0;never ended\nafter\n'`,
+  );
   const lines = (await block.locator(".screen > .out").allInnerTexts()).map((l) => l.replace(/\n$/, ""));
   assert.deepEqual(lines, [
     "<img src=x onerror=globalThis.pwned=1>",
@@ -103,8 +117,13 @@ async function output(open) {
   await unharmed(w);
 
   // Truecolour goes through a property, not through a style text, and cannot bring anything else along.
-  const colour = await w.run(String.raw`printf '\033[38;2;255;0;0mred\033[0m \033[38;2;1;2;3;url(x)mno\033[0m\n'`);
-  assert.equal(await colour.locator(".fg-any").evaluate((e) => e.getAttribute("style").trim()), "--fg: #ff0000;");
+  const colour = await w.run(
+    String.raw`printf '\033[38;2;255;0;0mred\033[0m \033[38;2;1;2;3;url(x)mno\033[0m\n'`,
+  );
+  assert.equal(
+    await colour.locator(".fg-any").evaluate((e) => e.getAttribute("style").trim()),
+    "--fg: #ff0000;",
+  );
   await w.shot("hostile-output");
   await w.end();
 }
@@ -113,11 +132,18 @@ async function huge(open) {
   const w = await open();
   await w.console();
   await w.create("huge");
-  const sizes = () => w.page.evaluate(() => ({ nodes: document.querySelectorAll("*").length, text: document.querySelector(".scroll").textContent.length }));
+  const sizes = () =>
+    w.page.evaluate(() => ({
+      nodes: document.querySelectorAll("*").length,
+      text: document.querySelector(".scroll").textContent.length,
+    }));
   const before = (await sizes()).nodes;
 
   // 200 MB of short lines: the newest are shown, the page stays alive, the number of elements bounded.
-  const flood = await w.run("yes 'a line of output that is not very long' | head -c 200000000; echo the end", { wait: false });
+  const flood = await w.run(
+    "yes 'a line of output that is not very long' | head -c 200000000; echo the end",
+    { wait: false },
+  );
   let slowest = 0;
   while (await flood.evaluate((e) => e.classList.contains("running"))) {
     const began = Date.now();
@@ -129,7 +155,10 @@ async function huge(open) {
   }
   assert.ok(slowest < 5000, `the page did not answer for ${slowest} ms`);
   assert.match((await flood.locator(".screen > div").last().innerText()).trim(), /the end$/);
-  await flood.locator(".cut").filter({ hasText: /MB of earlier output no longer shown/ }).waitFor();
+  await flood
+    .locator(".cut")
+    .filter({ hasText: /MB of earlier output no longer shown/ })
+    .waitFor();
   await w.shot("huge");
 
   // One line of 20 MB; then many commands. Old blocks go.
@@ -150,11 +179,24 @@ async function huge(open) {
 async function many(open) {
   const w = await open();
   const all = Array.from({ length: 1500 }, (_, i) => ({
-    id: `sb_${i.toString(16).padStart(16, "0")}`, status: "running", image: i % 2 ? "python:3.12-slim" : "node:20-slim", cpus: 1, memory_mb: 512, pids_limit: 256, network: false,
-    read_only_rootfs: true, created_at: new Date(Date.now() - 1e6 + i).toISOString(), expires_at: new Date(Date.now() + 1e6 + i * 1000).toISOString(), source_snapshot_id: null, labels: i === 700 ? { team: "needle" } : {}, backend: "docker",
+    id: `sb_${i.toString(16).padStart(16, "0")}`,
+    status: "running",
+    image: i % 2 ? "python:3.12-slim" : "node:20-slim",
+    cpus: 1,
+    memory_mb: 512,
+    pids_limit: 256,
+    network: false,
+    read_only_rootfs: true,
+    created_at: new Date(Date.now() - 1e6 + i).toISOString(),
+    expires_at: new Date(Date.now() + 1e6 + i * 1000).toISOString(),
+    source_snapshot_id: null,
+    labels: i === 700 ? { team: "needle" } : {},
+    backend: "docker",
   }));
   // More than a test can have for real.
-  await w.page.route("**/v1/sandboxes", (route) => route.fulfill({ json: { sandboxes: all, next_cursor: null } }));
+  await w.page.route("**/v1/sandboxes", (route) =>
+    route.fulfill({ json: { sandboxes: all, next_cursor: null } }),
+  );
   await w.console();
   await w.page.locator(".rows li").first().waitFor();
   assert.equal(await w.page.locator(".rows li").count(), 200);
@@ -167,7 +209,11 @@ async function many(open) {
   await w.page.getByText("None matches.").waitFor();
   await w.page.getByLabel("Filter sandboxes").fill("");
   all.length = 3;
-  await until("the list follows the server", async () => (await w.page.locator(".rows li").count()) === 3, 20);
+  await until(
+    "the list follows the server",
+    async () => (await w.page.locator(".rows li").count()) === 3,
+    20,
+  );
   await w.end();
 }
 
@@ -200,7 +246,8 @@ async function refusals(open) {
   await page.getByRole("textbox", { name: "Folder" }).fill("/no/such");
   await page.getByLabel("Standard input").fill("in\n");
   const nowhere = await w.run("cat");
-  const words = (await api("POST", `/v1/sandboxes/${id}/exec`, { command: "cat", workdir: "/no/such" })).error.message;
+  const words = (await api("POST", `/v1/sandboxes/${id}/exec`, { command: "cat", workdir: "/no/such" })).error
+    .message;
   await nowhere.getByRole("alert").getByText(words).waitFor();
   await page.getByRole("textbox", { name: "Folder" }).fill("");
   await page.getByLabel("Standard input").fill("from here\n");
@@ -210,7 +257,9 @@ async function refusals(open) {
   await missing.locator(".state").filter({ hasText: "exit 127" }).waitFor();
 
   // A file that cannot be read, a folder that goes away.
-  await api("POST", `/v1/sandboxes/${id}/exec`, { command: "mkdir -p there; echo x > locked; chmod 0 locked" });
+  await api("POST", `/v1/sandboxes/${id}/exec`, {
+    command: "mkdir -p there; echo x > locked; chmod 0 locked",
+  });
   const pane = page.locator(".filespane");
   await pane.getByRole("button", { name: "Load again" }).click();
   await pane.getByRole("button", { name: "locked", exact: true }).click();
@@ -231,7 +280,9 @@ async function refusals(open) {
   } finally {
     rmSync(local, { force: true });
   }
-  assert.ok(!(await api("GET", `/v1/sandboxes/${id}/files/list`)).entries.some((e) => e.name.startsWith("pages-")));
+  assert.ok(
+    !(await api("GET", `/v1/sandboxes/${id}/files/list`)).entries.some((e) => e.name.startsWith("pages-")),
+  );
 
   // It is destroyed elsewhere while a command runs: both say so, and what was on the page stays.
   const waiting = await w.run("echo here; sleep 60", { wait: false });
@@ -239,7 +290,11 @@ async function refusals(open) {
   await api("DELETE", `/v1/sandboxes/${id}`);
   await waiting.getByRole("alert").waitFor();
   await waiting.locator(".state").filter({ hasText: "no result" }).waitFor();
-  await page.locator(".gone").getByText(/gone|ended|deleted/).first().waitFor();
+  await page
+    .locator(".gone")
+    .getByText(/gone|ended|deleted/)
+    .first()
+    .waitFor();
   assert.equal(await page.getByRole("textbox", { name: "Command" }).isDisabled(), true);
   assert.match(await waiting.locator(".out").innerText(), /here/);
   await w.shot("ended");
@@ -251,7 +306,12 @@ async function refusals(open) {
   await page.getByText("sandbox sb_0123456789abcdef not found").waitFor();
 
   // The key stops working: the page asks for it again, and forgets the old one.
-  await page.route("**/v1/sandboxes", (route) => route.fulfill({ status: 401, json: { error: { code: "unauthorized", message: "this key is not known here" } } }));
+  await page.route("**/v1/sandboxes", (route) =>
+    route.fulfill({
+      status: 401,
+      json: { error: { code: "unauthorized", message: "this key is not known here" } },
+    }),
+  );
   await page.getByRole("alert").getByText("this key is not known here").waitFor();
   await page.getByLabel("API key").waitFor();
   await page.unroute("**/v1/sandboxes");
@@ -272,7 +332,10 @@ async function outage(open) {
   await running.locator(".out").filter({ hasText: "up" }).waitFor();
   console.log("stop");
   await word();
-  await w.page.getByRole("alert").getByText(/No answer from/).waitFor();
+  await w.page
+    .getByRole("alert")
+    .getByText(/No answer from/)
+    .waitFor();
   await running.locator(".state").filter({ hasText: "no result" }).waitFor();
   await w.shot("outage");
   console.log("start");

@@ -24,18 +24,25 @@ export class Watched {
     const self = new Watched();
     self.allow = allow;
     self.browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
-    self.context = await self.browser.newContext({ viewport: { width: 1440, height: 900 }, acceptDownloads: true, ...options });
+    self.context = await self.browser.newContext({
+      viewport: { width: 1440, height: 900 },
+      acceptDownloads: true,
+      ...options,
+    });
     self.context.setDefaultTimeout(15000);
     await self.context.addInitScript(() => {
       globalThis.violations = [];
-      document.addEventListener("securitypolicyviolation", (e) => globalThis.violations.push(`${e.violatedDirective} ${e.blockedURI}`));
+      document.addEventListener("securitypolicyviolation", (e) =>
+        globalThis.violations.push(`${e.violatedDirective} ${e.blockedURI}`),
+      );
     });
     self.problems = [];
     self.requests = [];
     self.page = await self.context.newPage();
     self.page.on("console", (m) => {
       const text = `${m.text()} ${m.location().url}`;
-      if (["error", "warning"].includes(m.type()) && !self.allow.some((p) => p.test(text))) self.problems.push(`console ${m.type()}: ${text}`);
+      if (["error", "warning"].includes(m.type()) && !self.allow.some((p) => p.test(text)))
+        self.problems.push(`console ${m.type()}: ${text}`);
     });
     self.page.on("pageerror", (e) => self.problems.push(`exception: ${e.stack}`));
     self.page.on("dialog", (d) => {
@@ -43,7 +50,10 @@ export class Watched {
       d.dismiss();
     });
     self.context.on("request", (r) => self.requests.push(r));
-    self.context.on("page", (p) => p !== self.page && self.problems.push(`another page was opened: ${p.url()}`));
+    self.context.on(
+      "page",
+      (p) => p !== self.page && self.problems.push(`another page was opened: ${p.url()}`),
+    );
     return self;
   }
 
@@ -75,7 +85,12 @@ export class Watched {
     await until("the command is sent", async () => (await newest()) !== before);
     const id = await newest();
     const block = this.page.locator(`#${id}`);
-    if (wait) await this.page.waitForFunction((name) => !document.getElementById(name)?.classList.contains("running"), id, { timeout: 40000 });
+    if (wait)
+      await this.page.waitForFunction(
+        (name) => !document.getElementById(name)?.classList.contains("running"),
+        id,
+        { timeout: 40000 },
+      );
     return block;
   }
 
@@ -88,21 +103,25 @@ export class Watched {
   // What must hold of every page, whatever was done with it.
   async check() {
     const { page } = this;
-    const state = await page.evaluate(async (key) => ({
-      violations: globalThis.violations,
-      local: localStorage.length,
-      session: sessionStorage.length,
-      cookie: document.cookie,
-      databases: (await indexedDB.databases()).length,
-      caches: "caches" in globalThis ? (await caches.keys()).length : 0,
-      workers: (await navigator.serviceWorker?.getRegistrations())?.length ?? 0,
-      history: JSON.stringify(history.state),
-      address: location.href,
-      name: globalThis.name,
-      keyShown: document.documentElement.outerHTML.includes(key),
-    }), KEY);
+    const state = await page.evaluate(
+      async (key) => ({
+        violations: globalThis.violations,
+        local: localStorage.length,
+        session: sessionStorage.length,
+        cookie: document.cookie,
+        databases: (await indexedDB.databases()).length,
+        caches: "caches" in globalThis ? (await caches.keys()).length : 0,
+        workers: (await navigator.serviceWorker?.getRegistrations())?.length ?? 0,
+        history: JSON.stringify(history.state),
+        address: location.href,
+        name: globalThis.name,
+        keyShown: document.documentElement.outerHTML.includes(key),
+      }),
+      KEY,
+    );
     assert.deepEqual(state.violations, [], "the content security policy was violated");
-    for (const place of ["local", "session", "databases", "caches", "workers"]) assert.equal(state[place], 0, `something is stored: ${place}`);
+    for (const place of ["local", "session", "databases", "caches", "workers"])
+      assert.equal(state[place], 0, `something is stored: ${place}`);
     assert.equal(state.cookie + state.name, "");
     assert.equal(state.history, "null");
     assert.equal((await this.context.cookies()).length, 0);

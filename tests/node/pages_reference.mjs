@@ -1,17 +1,27 @@
 // The reference against the description that it is drawn from: everything is there, and every kind of request can be sent.
 import assert from "node:assert/strict";
-import { api, KEY, main, URL_BASE } from "./pages_kit.mjs";
+import { api, KEY, main, until, URL_BASE } from "./pages_kit.mjs";
 
 async function reference(open, options) {
   const w = await open(options);
   await w.page.goto(`${URL_BASE}/docs`);
   await w.page.locator(".operation h3").first().waitFor();
   const doc = await (await fetch(`${URL_BASE}/openapi.json`)).json();
-  const ops = Object.entries(doc.paths).flatMap(([path, item]) => Object.entries(item).filter(([, op]) => op.operationId).map(([method, op]) => ({ path, method, ...op })));
+  const ops = Object.entries(doc.paths).flatMap(([path, item]) =>
+    Object.entries(item)
+      .filter(([, op]) => op.operationId)
+      .map(([method, op]) => ({ path, method, ...op })),
+  );
   return { w, doc, ops };
 }
 
-const ref = (doc, node) => (node.$ref ? node.$ref.slice(2).split("/").reduce((at, step) => at[step], doc) : node);
+const ref = (doc, node) =>
+  node.$ref
+    ? node.$ref
+        .slice(2)
+        .split("/")
+        .reduce((at, step) => at[step], doc)
+    : node;
 
 async function complete(open) {
   const { w, doc, ops } = await reference(open);
@@ -22,15 +32,21 @@ async function complete(open) {
     const text = await section.innerText();
     assert.ok(text.includes(op.summary), op.operationId);
     assert.ok((await section.locator(".path").innerText()).includes(op.path));
-    assert.ok((await section.locator(".curl").innerText()).startsWith("curl "), `no curl line for ${op.operationId}`);
+    assert.ok(
+      (await section.locator(".curl").innerText()).startsWith("curl "),
+      `no curl line for ${op.operationId}`,
+    );
     assert.equal(await page.locator(`.toc a[href="#op-${op.operationId}"]`).count(), 1);
     for (const p of op.parameters ?? []) {
       const { name, required, schema } = ref(doc, p);
-      const row = section.locator(".words > .fieldlist > .row").filter({ has: page.locator("dt > .fieldname").getByText(name, { exact: true }) });
+      const row = section
+        .locator(".words > .fieldlist > .row")
+        .filter({ has: page.locator("dt > .fieldname").getByText(name, { exact: true }) });
       assert.equal(await row.count(), 1, `${op.operationId}: ${name}`);
       const shown = await row.innerText();
       if (required) assert.match(shown, /required/);
-      if (schema.default !== undefined) assert.ok(shown.includes("default"), `${op.operationId}: default of ${name}`);
+      if (schema.default !== undefined)
+        assert.ok(shown.includes("default"), `${op.operationId}: default of ${name}`);
       if (schema.minimum !== undefined) assert.ok(shown.includes(String(schema.minimum)));
     }
     const statuses = await section.locator(".status .code-number").allInnerTexts();
@@ -40,11 +56,23 @@ async function complete(open) {
   // Every answer opens, with its example; fields of bodies have types and bounds.
   const create = page.locator("#op-createSandbox");
   for (const summary of await create.locator("details.status > summary").all()) await summary.click();
+  await until("all answers are drawn", async () => (await create.locator(".answer:empty").count()) === 0);
   const body = await create.innerText();
-  for (const part of ["memory_mb", "\u2265 16", "pids_limit", "\u2265 8", "integer or null", "validation_error", "limit_exceeded", "Retry-After", "expires_at"]) assert.ok(body.includes(part), part);
+  for (const part of [
+    "memory_mb",
+    "\u2265 16",
+    "pids_limit",
+    "\u2265 8",
+    "integer or null",
+    "validation_error",
+    "limit_exceeded",
+    "Retry-After",
+    "expires_at",
+  ])
+    assert.ok(body.includes(part), part);
   for (const name of Object.keys(doc.components.schemas)) {
     await page.locator(`#schema-${name} > summary`).click();
-    assert.ok((await page.locator(`#schema-${name} .answer`).innerText()).length > 0, name);
+    await page.locator(`#schema-${name} .answer > *`).first().waitFor();
   }
   assert.ok(!(await page.locator("main").innerText()).match(/undefined|\[object|NaN/));
 
@@ -68,7 +96,8 @@ async function forms(open) {
   const form = async (id, values = {}) => {
     const f = page.locator(`#op-${id} details.try`);
     if (!(await f.evaluate((e) => e.open))) await f.locator("summary").first().click();
-    for (const [label, value] of Object.entries(values)) await f.getByLabel(label, { exact: true }).fill(value);
+    for (const [label, value] of Object.entries(values))
+      await f.getByLabel(label, { exact: true }).fill(value);
     return f;
   };
   const send = (f) => f.getByRole("button", { name: "Send" }).click();
@@ -89,7 +118,13 @@ async function forms(open) {
 
   // Bytes up and down, the curl line beside it follows; a folder as tar; a refusal in the server's words.
   const up = await form("writeFile", { "sandbox_id *": box.id, "path *": "a b.bin" });
-  await up.locator("input[type=file]").setInputFiles({ name: "it's.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2, 255]) });
+  await up
+    .locator("input[type=file]")
+    .setInputFiles({
+      name: "it's.bin",
+      mimeType: "application/octet-stream",
+      buffer: Buffer.from([0, 1, 2, 255]),
+    });
   const line = await page.locator("#op-writeFile .curl").innerText();
   assert.ok(line.includes(`-T 'it'\\''s.bin'`) && line.includes("path=a+b.bin") && !line.includes(KEY), line);
   await send(up);
@@ -97,7 +132,10 @@ async function forms(open) {
   const down = await form("readFile", { "sandbox_id *": box.id, "path *": "a b.bin" });
   await send(down);
   await down.getByRole("button", { name: "Save 4 B" }).waitFor();
-  const [got] = await Promise.all([page.waitForEvent("download"), down.getByRole("button", { name: "Save 4 B" }).click()]);
+  const [got] = await Promise.all([
+    page.waitForEvent("download"),
+    down.getByRole("button", { name: "Save 4 B" }).click(),
+  ]);
   assert.equal(got.suggestedFilename(), "a b.bin");
   await down.getByLabel("path *").fill("none");
   await send(down);
@@ -111,7 +149,10 @@ async function forms(open) {
   const fork = await form("forkSnapshot");
   await send(fork);
   await fork.getByRole("alert").getByText("snapshot_id is part of the path").waitFor();
-  const stream = await form("streamCommand", { "sandbox_id *": box.id, "Body (JSON)": '{"command": "echo first; sleep 60"}' });
+  const stream = await form("streamCommand", {
+    "sandbox_id *": box.id,
+    "Body (JSON)": '{"command": "echo first; sleep 60"}',
+  });
   await send(stream);
   await stream.getByText('{"type":"stdout","data":"first\\n"}').waitFor();
   await stream.getByRole("button", { name: "Cancel" }).click();
@@ -126,7 +167,8 @@ async function forms(open) {
 async function curl(open) {
   const { w, ops } = await reference(open);
   const lines = {};
-  for (const op of ops) lines[op.operationId] = await w.page.locator(`#op-${op.operationId} .curl`).innerText();
+  for (const op of ops)
+    lines[op.operationId] = await w.page.locator(`#op-${op.operationId} .curl`).innerText();
   await w.end();
   console.log(JSON.stringify(lines));
 }
