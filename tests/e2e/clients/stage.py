@@ -89,7 +89,9 @@ class Stage:
         script = f"set -e; d={self.dir}; mount -t tmpfs stage $d; mount -t tmpfs stage /run; {mounts} mkdir $d/home; cd {ROOT}; ip link set lo up; "
         script += "rm -f build/clients/agent*; "
         script += f"find {BUILD} -maxdepth 1 -type f -perm -100 -exec cp -t build {{}} +; " if BUILD != ROOT / "build" else ""
-        script += f"ln -s {engine.sock} /run/docker.sock; ln -sfn /run /var/run; rm -rf build/run /var/lib/agent-sandbox*; " if engine else ""
+        script += (
+            f"ln -s {engine.sock} /run/docker.sock; ln -sfn /run /var/run; rm -rf build/run /var/lib/agent-sandbox*; " if engine else ""
+        )
         script += "echo ready; exec sleep infinity"
         self.holder = subprocess.Popen(["unshare", "-n", "-m", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
         assert self.holder.stdout.readline() == "ready\n"
