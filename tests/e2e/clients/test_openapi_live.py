@@ -191,6 +191,16 @@ def sandboxes_of_one(ask):
     return "/v1/sandboxes/" + ask("POST", "/v1/sandboxes", 201).json()["id"]
 
 
+def test_a_disk_that_is_full(own):
+    s = own(DISK_FLOOR_MB=1048576)
+    ask = Judged(s)
+    box = sandboxes_of_one(ask)
+    assert wait_until(lambda: ask.api.ask("PUT", box + "/files?path=x", data=b"x").status_code == 507, 20)
+    ask("PUT", box + "/files?path=x", 507, data=b"x")
+    ask("PUT", box + "/files/archive?path=x", 507, data=tar())
+    ask("DELETE", box, 204)
+
+
 def test_an_engine_that_is_gone(own, faulty):
     s = own(socket_path=faulty.path)
     ask = Judged(s)
