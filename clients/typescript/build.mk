@@ -2,7 +2,8 @@
 TS := build/clients/typescript
 TS_PACKAGE := build/clients/agent-sandbox-sdk-$(VERSION).tgz
 CLIENT_PACKAGES += $(TS_PACKAGE)
-TS_NPM = PATH=$(CURDIR)/build/venv/bin:$$PATH npm --prefix $(TS) --loglevel error
+# Node brings certificates of its own and does not know the ones that this machine was told to trust.
+TS_NPM = NODE_EXTRA_CA_CERTS=$${NODE_EXTRA_CA_CERTS:-/etc/ssl/certs/ca-certificates.crt} PATH=$(CURDIR)/build/venv/bin:$$PATH npm --prefix $(TS) --loglevel error
 
 .PHONY: clients-typescript
 clients-typescript: $(TS_PACKAGE)
