@@ -47,7 +47,7 @@ async function* content(path: string | Buffer, size: number): AsyncGenerator<Buf
 }
 
 /** What is in a folder, as a tar: files, folders, links of both kinds; nothing else, and no owners. */
-async function* pack(root: string, prefix = "", seen = new Map<string, string>()): AsyncGenerator<Buffer> {
+async function* pack(root: string, leftOut: string[], prefix = "", seen = new Map<string, string>()): AsyncGenerator<Buffer> {
   const names = (await readdir(below(root, prefix), { encoding: "buffer" })).map((name) => Buffer.from(name).toString("latin1")).sort();
   for (const name of names.map((one) => prefix + one)) {
     const path = below(root, name);
@@ -56,9 +56,11 @@ async function* pack(root: string, prefix = "", seen = new Map<string, string>()
     const same = info.nlink > 1 && info.isFile() ? seen.get(`${info.dev}:${info.ino}`) : undefined;
     if (info.isDirectory()) {
       yield header({ ...entry, name: `${name}/`, type: "directory" });
-      yield* pack(root, `${name}/`, seen);
+      yield* pack(root, leftOut, `${name}/`, seen);
     } else if (info.isSymbolicLink()) {
-      yield header({ ...entry, type: "symlink", link: Buffer.from(await readlink(path, { encoding: "buffer" })).toString("latin1") });
+      const link = Buffer.from(await readlink(path, { encoding: "buffer" })).toString("latin1");
+      if (staysInside(name.split("/"), link)) yield header({ ...entry, type: "symlink", link });
+      else leftOut.push(readable(name));
     } else if (same !== undefined) {
       yield header({ ...entry, type: "hardlink", link: same });
     } else if (info.isFile()) {
@@ -66,6 +68,8 @@ async function* pack(root: string, prefix = "", seen = new Map<string, string>()
       yield header({ ...entry, type: "file", size: info.size });
       yield* content(path, info.size);
       yield padding(info.size);
+    } else {
+      leftOut.push(readable(name));
     }
   }
 }
@@ -87,12 +91,15 @@ async function* gathered(pieces: AsyncIterable<Buffer>): AsyncGenerator<Uint8Arr
 
 /**
  * Sends what is in a folder of this machine to a folder below `/workspace`, which is made: files, folders, and links of both kinds.
+ * @returns the names of what was left out: links that lead out of it (a sandbox takes none of those), devices, sockets, FIFOs
  * @throws SandboxLocalFileError if a part of it cannot be read; then nothing of it was unpacked
  */
-export async function uploadFolder(sandbox: Sandbox, localPath: string, path = "/workspace", options: TransferOptions = {}): Promise<void> {
+export async function uploadFolder(sandbox: Sandbox, localPath: string, path = "/workspace", options: TransferOptions = {}): Promise<string[]> {
+  let leftOut: string[] = [];
   try {
     if (!(await stat(localPath)).isDirectory()) throw new SandboxLocalFileError(localPath, "ENOTDIR", "is not a folder");
-    await sandbox.writeArchive(() => gathered(pack(localPath)), path, options);
+    await sandbox.writeArchive(() => gathered(pack(localPath, (leftOut = []))), path, options);
+    return leftOut;
   } catch (error) {
     throw local(localPath, error);
   }
