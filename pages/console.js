@@ -1,161 +1,137 @@
 // The console: the list of sandboxes on the left, the chosen one beside it. The address's fragment says which one is chosen.
-import { BoxPage } from "./box.js";
 import { call } from "./api.js";
+import { BoxPage } from "./box.js";
 import { createDialog } from "./create.js";
 import { words } from "./dialog.js";
 import { button, fill, h } from "./dom.js";
-import { sandboxList } from "./list.js";
+import { SandboxList } from "./list.js";
 import { refresh, sandboxes, watch, world } from "./world.js";
 
 const PAGES_KEPT = 12;
+const NONE = [
+  "No sandboxes",
+  "A sandbox is a container of its own with a workspace to run code in. It ends by itself when its time is over.",
+];
+const UNCHOSEN = ["No sandbox chosen", "Choose one from the list, or create another."];
 
-export function consolePage() {
-  const pages = new Map();
-  const life = new AbortController();
-  const list = sandboxList({ create, signal: life.signal });
-  const banner = h("div", { class: "banner", role: "alert", hidden: true });
-  const place = h("div", { class: "place" });
-  const element = h(
-    "div",
-    { class: "split" },
-    h("h1", { class: "sr" }, "Console"),
-    list.element,
-    h("div", { class: "beside" }, banner, place),
-  );
-  let current = null;
+const wanted = () => (/^#sb_[0-9a-f]{16}$/.test(location.hash) ? location.hash.slice(1) : null);
 
-  const wanted = () => (/^#sb_[0-9a-f]{16}$/.test(location.hash) ? location.hash.slice(1) : null);
+const empty = (...content) => h("div", { class: "empty" }, content);
 
-  async function create() {
-    const box = await createDialog();
-    if (!box) return;
-    location.hash = box.id;
-  }
-
-  function nothing() {
-    const none = sandboxes.size === 0;
-    return h(
+export class ConsolePage {
+  constructor() {
+    this.pages = new Map();
+    this.current = null;
+    this.life = new AbortController();
+    const { signal } = this.life;
+    this.list = new SandboxList({ create: () => this.create(), signal });
+    this.banner = h("div", { class: "banner", role: "alert", hidden: true });
+    this.place = h("div", { class: "place" });
+    const beside = h("div", { class: "beside" }, this.banner, this.place);
+    this.element = h(
       "div",
-      { class: "empty" },
-      h("h2", null, none ? "No sandboxes" : "No sandbox chosen"),
-      h(
-        "p",
-        null,
-        none
-          ? "A sandbox is a container of its own with a workspace to run code in. It ends by itself when its time is over."
-          : "Choose one from the list, or create another.",
-      ),
-      button("Create a sandbox", { icon: "add", kind: "primary", click: create }),
+      { class: "split" },
+      h("h1", { class: "sr" }, "Console"),
+      this.list.element,
+      beside,
     );
+    this.choose = this.choose.bind(this);
+    world.addEventListener("sandboxes", () => this.changed(), { signal });
+    world.addEventListener("trouble", () => this.trouble(), { signal });
   }
 
-  function page(id) {
-    if (!pages.has(id)) {
-      pages.set(id, new BoxPage(id, { back }));
-      // Those that are gone, or were looked at longest ago and have nothing running, give their memory back.
-      for (const [old, p] of pages) {
-        if (pages.size <= PAGES_KEPT) break;
-        if (old === id || old === current || p.busy()) continue;
-        p.close();
-        pages.delete(old);
-      }
+  async create() {
+    const box = await createDialog();
+    if (box) location.hash = box.id;
+  }
+
+  nothing() {
+    if (!world.loaded) return empty(h("p", null, "Asking the server\u2026"));
+    const [title, text] = sandboxes.size === 0 ? NONE : UNCHOSEN;
+    const create = button("Create a sandbox", { icon: "add", kind: "primary", click: () => this.create() });
+    return empty(h("h2", null, title), h("p", null, text), create);
+  }
+
+  // The page of a sandbox, with all that was done on it. Those that were looked at longest ago and have nothing running
+  // give their memory back.
+  page(id) {
+    const page = this.pages.get(id) ?? new BoxPage(id, { back: () => this.back() });
+    this.pages.delete(id);
+    this.pages.set(id, page);
+    for (const [old, p] of this.pages) {
+      if (this.pages.size <= PAGES_KEPT) break;
+      if (old === id || p.busy()) continue;
+      p.close();
+      this.pages.delete(old);
     }
-    const p = pages.get(id);
-    pages.delete(id);
-    pages.set(id, p);
-    return p;
+    return page;
   }
 
-  function back() {
+  back() {
     history.pushState(null, "", location.pathname);
-    choose();
-    list.focus();
+    this.choose();
+    this.list.focus();
   }
 
-  function choose() {
+  choose() {
     const id = wanted();
-    current = id;
-    element.classList.toggle("chosen", id !== null);
-    list.choose(id);
+    this.current = id;
+    this.element.classList.toggle("chosen", id !== null);
+    this.list.choose(id);
     if (!id) {
-      if (world.loaded) fill(place, nothing());
-      else fill(place, h("div", { class: "empty" }, h("p", null, "Asking the server\u2026")));
-      return;
+      fill(this.place, this.nothing());
+    } else if (world.loaded && !sandboxes.has(id) && !this.pages.has(id)) {
+      this.lost(id);
+    } else if (world.loaded) {
+      const page = this.page(id);
+      if (this.place.firstChild !== page.element) fill(this.place, page.element);
+      page.enter();
     }
-    if (!world.loaded) return;
-    if (!sandboxes.has(id) && !pages.has(id)) {
-      lost(id);
-      return;
-    }
-    const p = page(id);
-    if (place.firstChild !== p.element) fill(place, p.element);
-    p.enter();
   }
 
   // A link to one that is not in the list: the server says why.
-  async function lost(id) {
-    let reason = "";
+  async lost(id) {
     try {
       await call("GET", `v1/sandboxes/${id}`, { query: { detail: true } });
       await refresh();
-      return;
     } catch (error) {
-      reason = words(error);
+      if (this.current !== id) return;
+      const back = button("Back to the list", { click: () => this.back() });
+      fill(this.place, empty(h("h2", null, "Not there"), h("p", null, words(error)), back));
     }
-    if (current === id)
-      fill(
-        place,
-        h(
-          "div",
-          { class: "empty" },
-          h("h2", null, "Not there"),
-          h("p", null, reason),
-          button("Back to the list", { click: back }),
-        ),
-      );
   }
 
-  let known = -1;
-  world.addEventListener(
-    "sandboxes",
-    () => {
-      list.draw();
-      if (current === null || !place.firstChild || place.firstChild.className === "empty") choose();
-      if (known !== sandboxes.size)
-        document.title = `${sandboxes.size ? `(${sandboxes.size}) ` : ""}Console \u00b7 agent-sandbox`;
-      known = sandboxes.size;
-    },
-    { signal: life.signal },
-  );
-  world.addEventListener(
-    "trouble",
-    () => {
-      banner.hidden = !world.trouble;
-      if (world.trouble)
-        fill(banner, h("span", null, words(world.trouble)), button("Try now", { click: () => refresh() }));
-      element.classList.toggle("stale", Boolean(world.trouble));
-    },
-    { signal: life.signal },
-  );
+  changed() {
+    this.list.draw();
+    const { firstChild } = this.place;
+    if (this.current === null || !firstChild || firstChild.className === "empty") this.choose();
+    document.title = `${sandboxes.size ? `(${sandboxes.size}) ` : ""}Console \u00b7 agent-sandbox`;
+  }
 
-  return {
-    element,
-    enter() {
-      addEventListener("hashchange", choose);
-      addEventListener("popstate", choose);
-      watch(true);
-      list.draw();
-      choose();
-    },
-    leave() {
-      removeEventListener("hashchange", choose);
-      removeEventListener("popstate", choose);
-      watch(false);
-    },
-    end() {
-      this.leave();
-      life.abort();
-      for (const p of pages.values()) p.close();
-    },
-  };
+  trouble() {
+    this.banner.hidden = !world.trouble;
+    this.element.classList.toggle("stale", Boolean(world.trouble));
+    if (!world.trouble) return;
+    fill(this.banner, h("span", null, words(world.trouble)), button("Try now", { click: () => refresh() }));
+  }
+
+  enter() {
+    addEventListener("hashchange", this.choose);
+    addEventListener("popstate", this.choose);
+    watch(true);
+    this.list.draw();
+    this.choose();
+  }
+
+  leave() {
+    removeEventListener("hashchange", this.choose);
+    removeEventListener("popstate", this.choose);
+    watch(false);
+  }
+
+  end() {
+    this.leave();
+    this.life.abort();
+    for (const p of this.pages.values()) p.close();
+  }
 }

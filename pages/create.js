@@ -48,111 +48,107 @@ export function attempts() {
   };
 }
 
-export function createDialog() {
+function controls() {
   const small = { inputmode: "decimal", placeholder: "default" };
-  const image = input("image", {
-    placeholder: "the server's default image",
-    list: "images-in-use",
-    autofocus: true,
-  });
-  const images = h(
+  const lines = { rows: 3, spellcheck: "false", autocomplete: "off" };
+  return {
+    image: input("image", {
+      placeholder: "the server's default image",
+      list: "images-in-use",
+      autofocus: true,
+    }),
+    life: input("timeout", { placeholder: "default", list: "lives" }),
+    cpus: input("cpus", small),
+    memory: input("memory_mb", small),
+    pids: input("pids_limit", small),
+    network: h("input", { type: "checkbox", name: "network" }),
+    writable: h("input", { type: "checkbox", name: "writable" }),
+    name: input("name", { placeholder: "optional", maxlength: 255 }),
+    env: h("textarea", { name: "env", placeholder: "NAME=value", ...lines }),
+    labels: h("textarea", { name: "labels", placeholder: "name=value", ...lines }),
+  };
+}
+
+const list = (id, values) =>
+  h(
     "datalist",
-    { id: "images-in-use" },
-    [...new Set([...sandboxes.values()].map((b) => b.image))].map((i) => h("option", { value: i })),
+    { id },
+    values.map((value) => h("option", { value })),
   );
-  const life = input("timeout", { placeholder: "default", list: "lives" });
-  const lives = h(
-    "datalist",
-    { id: "lives" },
-    ["5m", "15m", "1h", "8h", "24h"].map((v) => h("option", { value: v })),
-  );
-  const cpus = input("cpus", small);
-  const memory = input("memory_mb", small);
-  const pids = input("pids_limit", small);
-  const network = h("input", { type: "checkbox", name: "network" });
-  const writable = h("input", { type: "checkbox", name: "writable" });
-  const name = input("name", { placeholder: "optional", maxlength: 255 });
-  const env = h("textarea", {
-    name: "env",
-    rows: 3,
-    placeholder: "NAME=value",
-    spellcheck: "false",
-    autocomplete: "off",
-  });
-  const labels = h("textarea", {
-    name: "labels",
-    rows: 3,
-    placeholder: "name=value",
-    spellcheck: "false",
-    autocomplete: "off",
-  });
+
+function layout(c) {
+  const images = [...new Set([...sandboxes.values()].map((b) => b.image))];
+  return [
+    list("images-in-use", images),
+    list("lives", ["5m", "15m", "1h", "8h", "24h"]),
+    h(
+      "div",
+      { class: "pair" },
+      field("Image", c.image, "Pulled if it is not there: that can take minutes."),
+      field("Name", c.name, "A label, to know it by."),
+    ),
+    h(
+      "div",
+      { class: "quad" },
+      field("Time to live", c.life, "90, 15m, 2h"),
+      field("CPUs", c.cpus, "such as 0.5"),
+      field("Memory", c.memory, "MiB"),
+      field("Processes", c.pids, "and threads"),
+    ),
+    h(
+      "div",
+      { class: "pair" },
+      field("Network", c.network, "A way out of the sandbox."),
+      field("Writable root", c.writable, "More than /workspace and /tmp."),
+    ),
+    h(
+      "details",
+      null,
+      h("summary", null, "Environment and labels"),
+      h(
+        "div",
+        { class: "pair" },
+        field("Environment", c.env, "For every command."),
+        field("Labels", c.labels, "To find it by."),
+      ),
+    ),
+  ];
+}
+
+// What is filled in; what is undefined is not sent.
+function spec(c) {
+  const labels = pairs(c.labels.value, "Labels") ?? {};
+  if (c.name.value.trim()) labels.name = c.name.value.trim();
+  const all = {
+    image: c.image.value.trim() || undefined,
+    timeout_seconds: seconds(c.life.value, "Time to live"),
+    cpus: number(c.cpus, "CPUs"),
+    memory_mb: number(c.memory, "Memory"),
+    pids_limit: number(c.pids, "Processes"),
+    network: c.network.checked || undefined,
+    read_only_rootfs: c.writable.checked ? false : undefined,
+    env: pairs(c.env.value, "Environment") ?? undefined,
+    labels: Object.keys(labels).length ? labels : undefined,
+  };
+  return JSON.parse(JSON.stringify(all));
+}
+
+// Resolves to the new sandbox, or to null.
+export function createDialog() {
+  const c = controls();
   const attempt = attempts();
-
-  function spec() {
-    const label = pairs(labels.value, "Labels") ?? {};
-    if (name.value.trim()) label.name = name.value.trim();
-    const out = {
-      image: image.value.trim() || undefined,
-      timeout_seconds: seconds(life.value, "Time to live"),
-      cpus: number(cpus, "CPUs"),
-      memory_mb: number(memory, "Memory"),
-      pids_limit: number(pids, "Processes"),
-      network: network.checked || undefined,
-      read_only_rootfs: writable.checked ? false : undefined,
-      env: pairs(env.value, "Environment") ?? undefined,
-      labels: Object.keys(label).length ? label : undefined,
-    };
-    return JSON.parse(JSON.stringify(out));
-  }
-
-  async function act(form, signal) {
-    const json = spec();
-    const box = await call("POST", "v1/sandboxes", { json, signal, headers: attempt(json) });
-    put(box);
-    say(`Sandbox ${box.id} is ready`);
-    return box;
-  }
-
   return formDialog({
     title: "Create a sandbox",
     kind: "create",
-    fields: [
-      images,
-      lives,
-      h(
-        "div",
-        { class: "pair" },
-        field("Image", image, "Pulled if it is not there: that can take minutes."),
-        field("Name", name, "A label, to know it by."),
-      ),
-      h(
-        "div",
-        { class: "quad" },
-        field("Time to live", life, "90, 15m, 2h"),
-        field("CPUs", cpus, "such as 0.5"),
-        field("Memory", memory, "MiB"),
-        field("Processes", pids, "and threads"),
-      ),
-      h(
-        "div",
-        { class: "pair" },
-        field("Network", network, "A way out of the sandbox."),
-        field("Writable root", writable, "More than /workspace and /tmp."),
-      ),
-      h(
-        "details",
-        null,
-        h("summary", null, "Environment and labels"),
-        h(
-          "div",
-          { class: "pair" },
-          field("Environment", env, "For every command."),
-          field("Labels", labels, "To find it by."),
-        ),
-      ),
-    ],
+    fields: layout(c),
     submit: "Create",
     busy: "Creating\u2026",
-    act,
+    act: async (form, signal) => {
+      const json = spec(c);
+      const box = await call("POST", "v1/sandboxes", { json, signal, headers: attempt(json) });
+      put(box);
+      say(`Sandbox ${box.id} is ready`);
+      return box;
+    },
   });
 }

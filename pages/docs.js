@@ -205,8 +205,7 @@ export function docsPage({ askKey }) {
   let drawn = false;
 
   function toHash() {
-    const target =
-      location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
     if (!target || !element.contains(target)) return;
     if (target.tagName === "DETAILS") target.open = true;
     target.scrollIntoView();

@@ -4,7 +4,7 @@ import { confirm, errorBox, fail, field, formDialog, input } from "./dialog.js";
 import { button, fill, h, plural, say, visible } from "./dom.js";
 import { FileTable } from "./filetable.js";
 import { preview } from "./preview.js";
-import { dropped, transfers } from "./transfer.js";
+import { dropped, Transfers } from "./transfer.js";
 
 const SHOWN_MAX = 5;
 
@@ -16,7 +16,7 @@ export class FilesPane {
     this.id = id;
     this.here = "/workspace";
     this.asked = 0;
-    this.moves = transfers(id, () => this.load());
+    this.moves = new Transfers(id, () => this.load());
     this.table = new FileTable({
       open: (entry) => this.open(entry),
       download: (entry) => this.moves.download(join(this.here, entry.name), entry.type === "directory"),

@@ -4,6 +4,7 @@ import { button, fill, h, memory, span, visible } from "./dom.js";
 import { sandboxes } from "./world.js";
 
 const ROWS = 200;
+const FILTER_FROM = 6;
 
 export const left = (box) => (Date.parse(box.expires_at) - now()) / 1000;
 
@@ -60,104 +61,103 @@ function row(id) {
   };
 }
 
-export function sandboxList({ create, signal }) {
-  const rows = new Map();
-  const list = h("ul", { class: "rows", "aria-label": "Sandboxes" });
-  const count = h("span", { class: "count" });
-  const filter = h("input", {
-    type: "search",
-    placeholder: "Filter by id, image, label",
-    "aria-label": "Filter sandboxes",
-    autocomplete: "off",
-    spellcheck: "false",
-  });
-  const more = button("Show more", { kind: "wide", hidden: true });
-  const empty = h("p", { class: "none", hidden: true });
-  const element = h(
-    "section",
-    { class: "list", "aria-label": "Sandboxes" },
-    h(
-      "header",
-      null,
-      h("h2", null, "Sandboxes ", count),
-      button("Create", { icon: "add", kind: "primary", click: create }),
-    ),
-    filter,
-    empty,
-    list,
-    more,
-  );
-  let limit = ROWS;
-  let chosen = null;
-  let shown = [];
+export class SandboxList {
+  // create(): asked for another one. signal: the list is no longer needed.
+  constructor({ create, signal }) {
+    this.rows = new Map();
+    this.limit = ROWS;
+    this.chosen = null;
+    this.shown = [];
+    this.list = h("ul", { class: "rows", "aria-label": "Sandboxes", on: { keydown: (e) => this.key(e) } });
+    this.count = h("span", { class: "count" });
+    this.more = button("Show more", {
+      kind: "wide",
+      hidden: true,
+      click: () => this.showUpTo(this.limit + ROWS),
+    });
+    this.empty = h("p", { class: "none", hidden: true });
+    this.filter = h("input", {
+      type: "search",
+      placeholder: "Filter by id, image, label",
+      "aria-label": "Filter sandboxes",
+      autocomplete: "off",
+      spellcheck: "false",
+      on: { input: () => this.showUpTo(ROWS) },
+    });
+    const add = button("Create", { icon: "add", kind: "primary", click: create });
+    const head = h("header", null, h("h2", null, "Sandboxes ", this.count), add);
+    const parts = [head, this.filter, this.empty, this.list, this.more];
+    this.element = h("section", { class: "list", "aria-label": "Sandboxes" }, parts);
+    const clock = setInterval(() => this.tick(), 1000);
+    signal.addEventListener("abort", () => clearInterval(clock));
+  }
 
-  function draw() {
-    const text = filter.value.trim().toLowerCase();
+  showUpTo(limit) {
+    this.limit = limit;
+    this.draw();
+  }
+
+  draw() {
+    const text = this.filter.value.trim().toLowerCase();
     const found = [...sandboxes.values()].filter((b) => matches(b, text)).reverse();
-    shown = found.slice(0, limit);
-    count.textContent = text ? `${found.length} of ${sandboxes.size}` : String(sandboxes.size);
-    more.hidden = found.length <= limit;
-    const keep = new Set(shown.map((b) => b.id));
-    for (const [id, r] of rows) {
+    this.shown = found.slice(0, this.limit);
+    this.count.textContent = text ? `${found.length} of ${sandboxes.size}` : String(sandboxes.size);
+    this.more.hidden = found.length <= this.limit;
+    this.place();
+    this.mark();
+    this.filter.hidden = sandboxes.size < FILTER_FROM && text === "";
+    this.empty.textContent = text ? "None matches." : "None yet.";
+    this.empty.hidden = found.length > 0;
+  }
+
+  // Rows are moved, not made anew: the focus stays where it is.
+  place() {
+    const keep = new Set(this.shown.map((b) => b.id));
+    for (const [id, r] of this.rows) {
       if (keep.has(id)) continue;
       r.element.remove();
-      rows.delete(id);
+      this.rows.delete(id);
     }
     let before = null;
-    for (const box of shown) {
-      if (!rows.has(box.id)) rows.set(box.id, row(box.id));
-      const r = rows.get(box.id);
-      const at = before ? before.nextSibling : list.firstChild;
-      if (at !== r.element) list.insertBefore(r.element, at);
+    for (const box of this.shown) {
+      if (!this.rows.has(box.id)) this.rows.set(box.id, row(box.id));
+      const r = this.rows.get(box.id);
+      const at = before ? before.nextSibling : this.list.firstChild;
+      if (at !== r.element) this.list.insertBefore(r.element, at);
       before = r.element;
       r.draw(box);
     }
-    mark();
-    filter.hidden = sandboxes.size < 6 && text === "";
-    empty.textContent = text ? "None matches." : "None yet.";
-    empty.hidden = found.length > 0;
   }
 
-  function mark() {
-    for (const [id, r] of rows) {
-      if (id === chosen) r.link.setAttribute("aria-current", "true");
+  mark() {
+    for (const [id, r] of this.rows) {
+      if (id === this.chosen) r.link.setAttribute("aria-current", "true");
       else r.link.removeAttribute("aria-current");
     }
   }
 
-  filter.addEventListener("input", () => {
-    limit = ROWS;
-    draw();
-  });
-  more.addEventListener("click", () => {
-    limit += ROWS;
-    draw();
-  });
+  tick() {
+    if (!this.element.isConnected || document.hidden) return;
+    for (const { id } of this.shown) if (sandboxes.has(id)) this.rows.get(id)?.draw(sandboxes.get(id));
+  }
+
   // Arrow keys go from row to row.
-  list.addEventListener("keydown", (e) => {
+  key(e) {
     if (e.key !== "ArrowDown" && e.key !== "ArrowUp") return;
-    const li = e.target.closest("li");
-    const next = e.key === "ArrowDown" ? li?.nextSibling : li?.previousSibling;
+    const item = e.target.closest("li");
+    const next = e.key === "ArrowDown" ? item?.nextSibling : item?.previousSibling;
     if (!next) return;
     e.preventDefault();
     next.firstChild.focus();
-  });
-  const clock = setInterval(() => {
-    if (!element.isConnected || document.hidden) return;
-    for (const box of shown) if (sandboxes.has(box.id)) rows.get(box.id)?.draw(sandboxes.get(box.id));
-  }, 1000);
-  signal.addEventListener("abort", () => clearInterval(clock));
+  }
 
-  return {
-    element,
-    draw,
-    choose(id) {
-      chosen = id;
-      mark();
-      rows.get(id)?.element.scrollIntoView({ block: "nearest" });
-    },
-    focus() {
-      (list.querySelector("a") ?? element.querySelector("button")).focus();
-    },
-  };
+  choose(id) {
+    this.chosen = id;
+    this.mark();
+    this.rows.get(id)?.element.scrollIntoView({ block: "nearest" });
+  }
+
+  focus() {
+    (this.list.querySelector("a") ?? this.element.querySelector("button")).focus();
+  }
 }

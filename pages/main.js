@@ -1,12 +1,12 @@
 // The frame around both pages: header, key, colours, and the way between them without losing the key.
 import { BASE, forgetKey, hasKey, send, session, useKey } from "./api.js";
-import { consolePage } from "./console.js";
+import { ConsolePage } from "./console.js";
 import { errorBox, field, formDialog, input } from "./dialog.js";
 import { docsPage } from "./docs.js";
 import { button, fill, h, icon, say } from "./dom.js";
 
 const PAGES = {
-  console: { title: "Console", make: consolePage },
+  console: { title: "Console", make: () => new ConsolePage() },
   docs: { title: "API reference", make: docsPage },
 };
 

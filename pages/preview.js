@@ -91,83 +91,86 @@ function textView(text, whole, total) {
   return [h("div", { class: "look" }, numbers, pre), cut];
 }
 
-// entry: its FileInfo. A link has the size of its own text, so only a regular file's is believed.
-export async function preview(id, path, entry, { download, saved }) {
-  const place = h("div", { class: "looking" }, h("p", { class: "foot" }, "Reading\u2026"));
-  const tools = h("div", { class: "tools-row" });
-  const d = dialog({
-    title: visible(path),
-    kind: "preview",
-    body: h("div", { class: "stack" }, tools, place),
-  });
-  const facts = h("span", { class: "facts" }, `${size(entry.size)} \u00b7 ${stamp(entry.modified_at)}`);
-  fill(tools, facts, button("Download", { icon: "down", click: download }));
-  try {
-    // A range of an empty file cannot be satisfied.
-    let { bytes, total } = await read(id, path, entry.type === "file" && entry.size === 0 ? 0 : LOOK_MAX);
+function bytesView(bytes, total) {
+  const about = { class: "text", tabIndex: 0, role: "region", "aria-label": "Bytes" };
+  const cut = `The first ${size(BYTES_MAX)} of ${size(total)}.`;
+  return [h("pre", about, hexdump(bytes)), total > BYTES_MAX ? h("p", { class: "cut" }, cut) : null];
+}
+
+class Preview {
+  constructor(id, path, entry, { download, saved }) {
+    Object.assign(this, { id, path, entry, saved });
+    this.place = h("div", { class: "looking" }, h("p", { class: "foot" }, "Reading\u2026"));
+    this.tools = h("div", { class: "tools-row" });
+    const body = h("div", { class: "stack" }, this.tools, this.place);
+    this.dialog = dialog({ title: visible(path), kind: "preview", body });
+    this.facts = h("span", { class: "facts" }, `${size(entry.size)} \u00b7 ${stamp(entry.modified_at)}`);
+    this.download = button("Download", { icon: "down", click: download });
+    fill(this.tools, this.facts, this.download);
+  }
+
+  async show() {
+    // A range of an empty file cannot be satisfied. A link has the size of its own text.
+    const none = this.entry.type === "file" && this.entry.size === 0;
+    let { bytes, total } = await read(this.id, this.path, none ? 0 : LOOK_MAX);
     const type = picture(bytes);
     if (type && total <= PICTURE_MAX) {
-      if (bytes.length < total) ({ bytes, total } = await read(id, path, 0));
-      fill(
-        place,
-        h("img", {
-          class: "picture",
-          src: await dataUrl(bytes, type),
-          alt: `Picture ${visible(entry.name)}`,
-        }),
-      );
+      if (bytes.length < total) ({ bytes } = await read(this.id, this.path, 0));
+      const alt = `Picture ${visible(this.entry.name)}`;
+      fill(this.place, h("img", { class: "picture", src: await dataUrl(bytes, type), alt }));
       return;
     }
     const whole = bytes.length >= total;
     const text = asText(bytes, whole);
-    if (text === null) {
-      fill(
-        place,
-        h("pre", { class: "text", tabIndex: 0, role: "region", "aria-label": "Bytes" }, hexdump(bytes)),
-        total > BYTES_MAX
-          ? h("p", { class: "cut" }, `The first ${size(BYTES_MAX)} of ${size(total)}.`)
-          : null,
-      );
-      return;
-    }
-    fill(place, text === "" ? h("p", { class: "foot" }, "The file is empty.") : textView(text, whole, total));
-    fill(
-      tools,
-      facts,
-      copyButton(text, "Copy the text"),
-      whole && entry.type === "file" && !/\r(?!\n)/.test(text)
-        ? button("Edit", { icon: "edit", click: () => edit(text) })
-        : null,
-      button("Download", { icon: "down", click: download }),
-    );
-  } catch (error) {
-    fill(place, errorBox(error));
+    if (text === null) fill(this.place, bytesView(bytes, total));
+    else this.showText(text, whole, total);
   }
 
-  function edit(text) {
-    const area = h("textarea", {
-      class: "editor",
-      value: text,
-      spellcheck: "false",
-      "aria-label": `Contents of ${visible(path)}`,
-    });
+  showText(text, whole, total) {
+    fill(
+      this.place,
+      text === "" ? h("p", { class: "foot" }, "The file is empty.") : textView(text, whole, total),
+    );
+    // A text area makes every line end the same: what has others is not for it.
+    const fits = whole && this.entry.type === "file" && !/\r(?!\n)/.test(text);
+    const edit = fits ? button("Edit", { icon: "edit", click: () => this.edit(text) }) : null;
+    fill(this.tools, this.facts, copyButton(text, "Copy the text"), edit, this.download);
+  }
+
+  edit(text) {
+    const label = `Contents of ${visible(this.path)}`;
+    const area = h("textarea", { class: "editor", value: text, spellcheck: "false", "aria-label": label });
     const save = button("Save", { kind: "primary" });
-    fill(place, area);
-    fill(tools, facts, button("Cancel", { click: () => d.close() }), save);
+    fill(this.place, area);
+    fill(this.tools, this.facts, button("Cancel", { click: () => this.dialog.close() }), save);
     area.focus();
     save.addEventListener("click", async () => {
       save.disabled = true;
       try {
-        // What a text area takes away is put back, and a script stays executable.
-        const changed = text.includes("\r\n") ? area.value.replace(/\n/g, "\r\n") : area.value;
-        await upload(`v1/sandboxes/${id}/files`, { path, mode: await mode(id, path) }, new Blob([changed]));
-        say("Saved");
-        d.close();
-        saved();
+        await this.save(text.includes("\r\n") ? area.value.replace(/\n/g, "\r\n") : area.value);
       } catch (error) {
         fail(error);
         save.disabled = false;
       }
     });
+  }
+
+  // With the mode that it has: a script stays executable.
+  async save(text) {
+    const query = { path: this.path, mode: await mode(this.id, this.path) };
+    await upload(`v1/sandboxes/${this.id}/files`, query, new Blob([text]));
+    say("Saved");
+    this.dialog.close();
+    this.saved();
+  }
+}
+
+// entry: its FileInfo; download(): it is wanted as a file; saved(): it was changed.
+export async function preview(id, path, entry, { download, saved }) {
+  const view = new Preview(id, path, entry, { download, saved });
+  try {
+    await view.show();
+  } catch (error) {
+    fill(view.place, errorBox(error));
   }
 }

@@ -4,6 +4,8 @@ import { fail, note } from "./dialog.js";
 import { button, fill, h, plural, say, size, visible } from "./dom.js";
 
 const AT_ONCE = 3;
+const DRAW_MS = 100;
+const SMALL = 1e6;
 const DROP_MAX = 5000;
 
 // All files of what was dropped, folders walked through: [{path, file}].
@@ -49,107 +51,110 @@ function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(address), 60000);
 }
 
-export function transfers(id, uploaded) {
-  const element = h("ul", { class: "transfers", "aria-label": "Transfers" });
-  const active = new Set();
-
-  function line(label, text) {
-    const abort = new AbortController();
-    const bar = h("progress", { max: 1, "aria-label": `${label} ${text}` });
-    const far = h("span", { class: "far" });
-    const li = h(
-      "li",
-      null,
-      h("span", { class: "what" }, `${label} `, h("bdi", null, text)),
-      bar,
-      far,
-      button(`Stop: ${text}`, { icon: "close", hide: true, click: () => abort.abort() }),
-    );
-    element.append(li);
-    const entry = { abort };
-    active.add(entry);
-    let drawn = 0;
-    return {
-      signal: abort.signal,
-      progress(done, total) {
-        if (performance.now() - drawn < 100 && done !== total) return;
-        drawn = performance.now();
-        if (total) bar.value = done / total;
-        fill(far, total ? `${size(done)} of ${size(total)}` : size(done));
-      },
-      end() {
-        active.delete(entry);
-        li.remove();
-      },
-    };
+// A line in the list, as long as it is on its way.
+class Line {
+  constructor(label, text) {
+    this.abort = new AbortController();
+    this.signal = this.abort.signal;
+    this.drawn = 0;
+    this.bar = h("progress", { max: 1, "aria-label": `${label} ${text}` });
+    this.far = h("span", { class: "far" });
+    const stop = button(`Stop: ${text}`, { icon: "close", hide: true, click: () => this.abort.abort() });
+    const what = h("span", { class: "what" }, `${label} `, h("bdi", null, text));
+    this.element = h("li", null, what, this.bar, this.far, stop);
+    this.progress = this.progress.bind(this);
   }
 
-  async function one(folder, { path, file }) {
-    const l = line("Uploading", visible(path));
+  progress(done, total) {
+    if (performance.now() - this.drawn < DRAW_MS && done !== total) return;
+    this.drawn = performance.now();
+    if (total) this.bar.value = done / total;
+    fill(this.far, total ? `${size(done)} of ${size(total)}` : size(done));
+  }
+}
+
+// Passes on what it gets, and counts it.
+function counter(total, progress) {
+  let done = 0;
+  return new TransformStream({
+    transform(piece, out) {
+      done += piece.length;
+      progress(done, total);
+      out.enqueue(piece);
+    },
+  });
+}
+
+export class Transfers {
+  // uploaded(): files have come.
+  constructor(id, uploaded) {
+    this.path = `v1/sandboxes/${id}/files`;
+    this.uploaded = uploaded;
+    this.active = new Set();
+    this.element = h("ul", { class: "transfers", "aria-label": "Transfers" });
+  }
+
+  // work(line) with a line in the list; true when it succeeded. words(error): what is said when not.
+  async track(label, path, words, work) {
+    const line = new Line(label, visible(path));
+    this.element.append(line.element);
+    this.active.add(line);
     try {
-      await upload(`v1/sandboxes/${id}/files`, { path: `${folder === "/" ? "" : folder}/${path}` }, file, l);
+      await work(line);
       return true;
     } catch (error) {
-      // A refusal before the whole file was sent ends the connection, and the browser keeps the reason to itself.
-      const cut = error instanceof ApiError && error.status === 0 && file.size > 1e6;
-      fail(
-        cut
-          ? new Error(`The connection was cut: ${size(file.size)} may be over the server's limit for a file.`)
-          : error,
-        visible(path),
-      );
+      fail(words(error), visible(path));
       return false;
     } finally {
-      l.end();
+      this.active.delete(line);
+      line.element.remove();
     }
   }
 
-  return {
-    element,
-    busy: () => active.size > 0,
-    end() {
-      for (const { abort } of active) abort.abort();
-    },
-    async upload(folder, files) {
-      const queue = [...files];
-      let done = 0;
-      const worker = async () => {
-        for (let next = queue.shift(); next; next = queue.shift()) if (await one(folder, next)) done++;
-      };
-      await Promise.all(Array.from({ length: AT_ONCE }, worker));
-      uploaded();
-      if (done) note(h("p", null, `${plural(done, "file")} uploaded to ${visible(folder)}`));
-    },
-    async download(path, folder) {
-      const l = line("Downloading", visible(path));
-      try {
-        const response = await request("GET", `v1/sandboxes/${id}/files${folder ? "/archive" : ""}`, {
-          query: { path },
-          signal: l.signal,
-        });
-        const total = Number(response.headers.get("Content-Length")) || 0;
-        let done = 0;
-        const count = new TransformStream({
-          transform(piece, out) {
-            done += piece.length;
-            l.progress(done, total);
-            out.enqueue(piece);
-          },
-        });
-        const blob = await new Response(response.body.pipeThrough(count)).blob();
-        // One that breaks ends with an error above: nothing half is ever saved.
-        save(new Blob([blob], { type: "application/octet-stream" }), saveName(path, folder));
-        say(`Downloaded ${visible(path)}`);
-      } catch (error) {
-        fail(
-          error instanceof ApiError || error.name === "AbortError"
-            ? error
-            : new Error("The download was cut off, and nothing was saved."),
-          visible(path),
-        );
-      } finally {
-        l.end();
-      }
-    },
-  };
+  one(folder, { path, file }) {
+    // A refusal before the whole file was sent may end the connection, and the browser keeps the reason to itself.
+    const words = (error) => {
+      if (error.status !== 0 || file.size < SMALL) return error;
+      return new Error(
+        `The connection was cut: ${size(file.size)} may be over the server's limit for a file.`,
+      );
+    };
+    const to = `${folder === "/" ? "" : folder}/${path}`;
+    return this.track("Uploading", path, words, (line) => upload(this.path, { path: to }, file, line));
+  }
+
+  // files: [{path, file}], a few at a time.
+  async upload(folder, files) {
+    const queue = [...files];
+    let done = 0;
+    const worker = async () => {
+      for (let next = queue.shift(); next; next = queue.shift()) if (await this.one(folder, next)) done++;
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    this.uploaded();
+    if (done) note(h("p", null, `${plural(done, "file")} uploaded to ${visible(folder)}`));
+  }
+
+  // A file, or with folder a tar of it. One that breaks is an error: nothing half is ever saved.
+  async download(path, folder) {
+    const known = (error) => error instanceof ApiError || error.name === "AbortError";
+    const words = (error) =>
+      known(error) ? error : new Error("The download was cut off, and nothing was saved.");
+    await this.track("Downloading", path, words, async ({ signal, progress }) => {
+      const from = this.path + (folder ? "/archive" : "");
+      const response = await request("GET", from, { query: { path }, signal });
+      const total = Number(response.headers.get("Content-Length")) || 0;
+      const blob = await new Response(response.body.pipeThrough(counter(total, progress))).blob();
+      save(new Blob([blob], { type: "application/octet-stream" }), saveName(path, folder));
+      say(`Downloaded ${visible(path)}`);
+    });
+  }
+
+  busy() {
+    return this.active.size > 0;
+  }
+
+  end() {
+    for (const { abort } of this.active) abort.abort();
+  }
 }
