@@ -2,6 +2,7 @@
 
 import type { Progress } from "./body.js";
 import { SandboxAnswerError, SandboxConnectionLostError } from "./errors.js";
+import type { Bytes } from "./types.js";
 import type { Watch } from "./watch.js";
 
 const JSON_MOST = 256 * 1024 * 1024;
@@ -57,7 +58,7 @@ export class Answer {
     this.#reader?.cancel().catch(() => undefined);
   }
 
-  async bytes(most: number, progress?: Progress): Promise<Uint8Array> {
+  async bytes(most: number, progress?: Progress): Promise<Bytes> {
     const pieces: Uint8Array[] = [];
     let size = 0;
     try {
@@ -72,7 +73,7 @@ export class Answer {
       this.giveUp();
       throw error;
     }
-    if (pieces.length === 1) return pieces[0] as Uint8Array;
+    if (pieces.length === 1) return pieces[0] as Bytes;
     const all = new Uint8Array(size);
     let at = 0;
     for (const piece of pieces) {

@@ -17,12 +17,15 @@ export type ByteSource = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array> 
  */
 export type Content = string | Uint8Array | ArrayBuffer | Blob | ByteSource | (() => ByteSource);
 
+/** What fetch sends; not by the name that only the types of browsers have. */
+type Sendable = NonNullable<RequestInit["body"]>;
+
 /** A body that fetch takes. Made anew for each try. */
 export interface Body {
   readonly total: number | null;
   /** Whether `open` can be called again. */
   readonly again: boolean;
-  open(watched: Watched): Promise<{ body: BodyInit; duplex?: "half" }>;
+  open(watched: Watched): Promise<{ body: Sendable; duplex?: "half" }>;
 }
 
 /** What a body tells to those who send it. */
@@ -94,7 +97,7 @@ function bodyOfBytes(content: Uint8Array | Blob, total: number, progress: Progre
     total,
     again: true,
     async open(watched) {
-      if (progress === undefined || inBrowser) return { body: content as BodyInit };
+      if (progress === undefined || inBrowser) return { body: content as Sendable };
       const source = content instanceof Blob ? content.stream() : steps(content);
       return { body: counted(source as ByteSource, total, progress, watched), duplex: "half" };
     },

@@ -31,4 +31,4 @@ export type {
   WriteOptions,
 } from "./options.js";
 export { Sandbox } from "./sandbox.js";
-export type { ExecDetail, ExecEvent, ExecResult, ExitEvent, FileInfo, Health, OutputEvent, SandboxData, SnapshotInfo } from "./types.js";
+export type { Bytes, ExecDetail, ExecEvent, ExecResult, ExitEvent, FileInfo, Health, OutputEvent, SandboxData, SnapshotInfo } from "./types.js";

