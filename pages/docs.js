@@ -2,7 +2,7 @@
 import { BASE, call } from "./api.js";
 import { errorBox } from "./dialog.js";
 import { add, button, codeBox, fill, h } from "./dom.js";
-import { markdown } from "./markdown.js";
+import { inline, markdown } from "./markdown.js";
 import { anchor, badge, operation, operations } from "./operation.js";
 import { fields, flat, json, sample } from "./schema.js";
 import { knownIds } from "./tryit.js";
@@ -100,7 +100,7 @@ function schemas(doc) {
           "summary",
           null,
           h("code", null, name),
-          h("span", null, (flat(doc, s).description ?? "").split(/\n|\. /)[0]),
+          h("span", null, inline((flat(doc, s).description ?? "").split(/\n|\. /)[0])),
         ),
         body,
       );

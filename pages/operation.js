@@ -1,7 +1,7 @@
 // One operation of the reference: what it takes, what it answers, how to call it.
 import { codeBox, fill, h } from "./dom.js";
 import { Draft } from "./draft.js";
-import { markdown } from "./markdown.js";
+import { inline, markdown } from "./markdown.js";
 import { bounds, exampleOf, fieldRow, fields, flat, json, resolve, typeText } from "./schema.js";
 import { TryIt } from "./tryit.js";
 
@@ -123,7 +123,7 @@ function answers(doc, op) {
         "summary",
         null,
         h("span", { class: `code-number ${family(status)}` }, status),
-        h("span", null, (r.description ?? "").split("\n")[0]),
+        h("span", null, inline((r.description ?? "").split("\n")[0])),
       ),
       body,
     );

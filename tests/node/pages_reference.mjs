@@ -76,6 +76,8 @@ async function complete(open) {
   }
   assert.ok(!(await page.locator("main").innerText()).match(/undefined|\[object|NaN/));
 
+  assert.ok(!(await page.locator("main").innerText()).includes("`"), "marks of the descriptions are shown raw");
+
   // The contents: find, jump, and an address that leads to an operation.
   await page.getByLabel("Find an operation").fill("rollback");
   assert.equal(await page.locator(".toc li:visible a[href^='#op-']").count(), 1);
