@@ -12,7 +12,6 @@ import json
 import os
 import re
 import subprocess
-import tempfile
 import threading
 from pathlib import Path
 
@@ -214,9 +213,6 @@ class CommandDriver:
     def options(known, args):
         return [w for k, flag in known.items() if args.get(k) is not None for w in (flag, args[k])]
 
-    def do_health(self):
-        raise NotImplementedError
-
     def do_create(self, image=None, env=None, labels=None, network=False, read_only_rootfs=True, **args):
         words = self.options(
             {"cpus": "--cpus", "memory_mb": "--memory", "pids_limit": "--pids", "timeout_seconds": "--timeout",
@@ -321,10 +317,3 @@ DRIVERS = {d.name: d for d in (CommandDriver, PythonDriver, AsyncPythonDriver, T
 def listing(folder):
     """What is below a folder, also what begins with a dot."""
     return sorted(str(p.relative_to(folder)) for p in Path(folder).rglob("*"))
-
-
-def scratch_file(data):
-    f = tempfile.NamedTemporaryFile(delete=False)  # noqa: SIM115
-    with f:
-        f.write(data)
-    return Path(f.name)
