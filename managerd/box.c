@@ -57,9 +57,13 @@ box_find(uint64_t id)
 }
 
 static int
-box_before(const struct box *a, const struct box *b)
+box_order(const void *a, const void *b)
 {
-	return a->created_us < b->created_us || (a->created_us == b->created_us && a->id < b->id);
+	const struct box *x = *(struct box *const *)a, *y = *(struct box *const *)b;
+
+	if (x->created_us != y->created_us)
+		return x->created_us < y->created_us ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
 }
 
 void
@@ -68,13 +72,40 @@ box_list(struct box *box)
 	struct box *at;
 
 	TAILQ_FOREACH_REVERSE(at, &boxes, box_list, order)
-	if (box_before(at, box))
+	if (box_order(&at, &box) < 0)
 		break;
 	if (at == NULL)
 		TAILQ_INSERT_HEAD(&boxes, box, order);
 	else
 		TAILQ_INSERT_AFTER(&boxes, at, box, order);
 	box->listed = 1;
+}
+
+void
+box_list_loaded(struct box *box)
+{
+	TAILQ_INSERT_TAIL(&boxes, box, order);
+	box->listed = 1;
+}
+
+void
+box_sort(void)
+{
+	struct box **all, *box;
+	size_t i, n = 0;
+
+	TAILQ_FOREACH (box, &boxes, order)
+		n++;
+	if ((all = reallocarray(NULL, n + 1, sizeof(struct box *))) == NULL)
+		fatal("boxes");
+	n = 0;
+	TAILQ_FOREACH (box, &boxes, order)
+		all[n++] = box;
+	qsort(all, n, sizeof(struct box *), box_order);
+	TAILQ_INIT(&boxes);
+	for (i = 0; i < n; i++)
+		TAILQ_INSERT_TAIL(&boxes, all[i], order);
+	free(all);
 }
 
 static void

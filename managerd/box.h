@@ -69,6 +69,9 @@ void box_free(struct box *);
 struct box *box_find(uint64_t id);
 /* Puts it where its created_us belongs. */
 void box_list(struct box *);
+/* For many at once: as they come, then box_sort(). */
+void box_list_loaded(struct box *);
+void box_sort(void);
 /* What the quota counts: all but failed ones whose rest is being removed. */
 size_t box_count(void);
 /* Calls fn for each, which may free that one. */

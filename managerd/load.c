@@ -102,7 +102,7 @@ box_load(const char *name, void *arg)
 		if (box->boot[0] == '\0' || strcmp(box->boot, box_boot) != 0)
 			box->deadline_us = time_boot_us() + time_left(box);
 		box->container[0] = '\0'; /* the engine's list says it again, or it is gone */
-		box_list(box);
+		box_list_loaded(box);
 	}
 	free(text);
 }
@@ -136,7 +136,7 @@ snap_load(const char *name, void *arg)
 		    name);
 		snap_free(snap);
 	} else
-		snap_list(snap);
+		snap_list_loaded(snap);
 	free(text);
 }
 
@@ -197,6 +197,8 @@ load_records(int foreign)
 	    store_each(STORE_SNAPSHOTS, snap_load, NULL) == -1 ||
 	    store_each(STORE_SNAPSHOTS, snap_orphan, NULL) == -1)
 		fatal_config("the data directory cannot be read: %s", strerror(errno));
+	box_sort();
+	snap_sort();
 }
 
 static void

@@ -8,7 +8,7 @@
 #include "managerd/snap.h"
 #include "managerd/store.h"
 
-#define BUCKETS 1024
+#define BUCKETS 16384
 
 LIST_HEAD(bucket, snap);
 
@@ -49,23 +49,62 @@ snap_count(void)
 	return count;
 }
 
+static int
+snap_order(const void *a, const void *b)
+{
+	const struct snap *x = *(struct snap *const *)a, *y = *(struct snap *const *)b;
+
+	if (x->created_us != y->created_us)
+		return x->created_us < y->created_us ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void
+snap_listed(struct snap *snap)
+{
+	LIST_INSERT_HEAD(&table[snap->id % BUCKETS], snap, bucket);
+	/* They may be a hundred times the rest, and only a fork needs them. */
+	strings_clear(&snap->spec.env);
+	strings_clear(&snap->spec.labels);
+}
+
 void
 snap_list(struct snap *snap)
 {
 	struct snap *at;
 
 	TAILQ_FOREACH_REVERSE(at, &snaps, snap_list, order)
-	if (at->created_us < snap->created_us ||
-	    (at->created_us == snap->created_us && at->id < snap->id))
+	if (snap_order(&at, &snap) < 0)
 		break;
 	if (at == NULL)
 		TAILQ_INSERT_HEAD(&snaps, snap, order);
 	else
 		TAILQ_INSERT_AFTER(&snaps, at, snap, order);
-	LIST_INSERT_HEAD(&table[snap->id % BUCKETS], snap, bucket);
-	/* They may be a hundred times the rest, and only a fork needs them. */
-	strings_clear(&snap->spec.env);
-	strings_clear(&snap->spec.labels);
+	snap_listed(snap);
+}
+
+void
+snap_list_loaded(struct snap *snap)
+{
+	TAILQ_INSERT_TAIL(&snaps, snap, order);
+	snap_listed(snap);
+}
+
+void
+snap_sort(void)
+{
+	struct snap **all, *snap;
+	size_t i, n = 0;
+
+	if ((all = reallocarray(NULL, count + 1, sizeof(struct snap *))) == NULL)
+		fatal("snapshots");
+	TAILQ_FOREACH (snap, &snaps, order)
+		all[n++] = snap;
+	qsort(all, n, sizeof(struct snap *), snap_order);
+	TAILQ_INIT(&snaps);
+	for (i = 0; i < n; i++)
+		TAILQ_INSERT_TAIL(&snaps, all[i], order);
+	free(all);
 }
 
 struct snap *

@@ -29,6 +29,9 @@ extern struct snap_list snaps; /* oldest first */
 struct snap *snap_new(uint64_t id);
 void snap_free(struct snap *); /* also out of the lists */
 void snap_list(struct snap *);
+/* For many at once: as they come, then snap_sort(). */
+void snap_list_loaded(struct snap *);
+void snap_sort(void);
 struct snap *snap_find(uint64_t id);
 /* All of them, with those that are being made. */
 size_t snap_count(void);
