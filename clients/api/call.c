@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "clients/api/api.h"
+#include "clients/api/event.h"
 #include "clients/api/judge.h"
 #include "clients/api/lines.h"
 #include "common/log.h"
@@ -28,6 +29,8 @@ struct api_call {
 	struct lines lines;
 	char *kept; /* the answer, or the beginning of one that says no */
 	size_t kept_n, kept_room;
+	int once;                /* doing it twice is not the same as doing it once */
+	int sent;                /* it went out, or began to */
 	int judged;              /* the head of the answer is known, and verdict with it */
 	int wanted;              /* it is the answer that was asked for */
 	struct api_error failed; /* set when a callback ended the call: kind is not API_OK */
@@ -124,43 +127,13 @@ keep(struct api_call *c, const char *data, size_t n)
 	return 0;
 }
 
-/*
- * Output of a command in base64 is most of what is ever read here, so lines of that form, and no
- * other, are taken apart without the JSON parser, which looks at each byte several times.
- */
-static json_t *
-quick_event(const char *line, size_t n)
-{
-	static const char *const heads[] = {
-	    "{\"type\":\"stdout\",\"data\":\"", "{\"type\":\"stderr\",\"data\":\""};
-	const size_t head = strlen(heads[0]);
-	unsigned char odd = 0;
-	int which;
-
-	if (n < head + 2 || line[n - 1] != '}' || line[n - 2] != '"')
-		return NULL;
-	if ((which = memcmp(line, heads[0], head) != 0) && memcmp(line, heads[1], head) != 0)
-		return NULL;
-	for (size_t i = head; i < n - 2; i++) {
-		unsigned char b = (unsigned char)line[i];
-
-		odd |= b < 0x20 || b >= 0x7f || b == '"' || b == '\\';
-	}
-	if (odd)
-		return NULL;
-	return json_pack("{s:s,s:o}", "type", which == 0 ? "stdout" : "stderr", "data",
-	    json_stringn_nocheck(line + head, n - 2 - head));
-}
-
 static int
 on_line(void *arg, const char *line, size_t n)
 {
 	struct api_call *c = arg;
-	json_t *event = quick_event(line, n);
+	json_t *event = event_read(line, n);
 	int e;
 
-	if (event == NULL)
-		event = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
 	if (!json_is_object(event)) {
 		json_decref(event);
 		return judge_say(&c->failed, API_STRANGE,
@@ -215,6 +188,8 @@ on_data(char *data, size_t one, size_t n, void *arg)
 	/* An answer of something else ends here; one that says no is heard out. */
 	if (!c->wanted && c->failed.kind != API_OK)
 		return 0;
+	if (!c->wanted && c->read != NULL) /* libcurl would wait for more of an upload */
+		curl_easy_pause(c->curl, CURLPAUSE_CONT);
 	switch (take(c, data, n)) {
 	case 0:
 		return n;
@@ -229,8 +204,13 @@ static size_t
 on_read(char *buf, size_t one, size_t n, void *arg)
 {
 	struct api_call *c = arg;
-	ssize_t got = c->read(c->read_arg, buf, one * n);
+	long status = 0;
+	ssize_t got;
 
+	curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (status >= 300) /* nobody wants it any more */
+		return 0;
+	got = c->read(c->read_arg, buf, one * n);
 	if (got == API_LATER)
 		return CURL_READFUNC_PAUSE;
 	if (got < 0) {
@@ -238,6 +218,27 @@ on_read(char *buf, size_t one, size_t n, void *arg)
 		return CURL_READFUNC_ABORT;
 	}
 	return (size_t)got;
+}
+
+/*
+ * Each time the request is about to go out. When a kept connection ends without an answer libcurl
+ * sends a request again by itself, although the server may have done what it says.
+ */
+static int
+on_sending(void *arg, char *to, char *from, int to_port, int from_port)
+{
+	struct api_call *c = arg;
+
+	(void)to, (void)from, (void)to_port, (void)from_port;
+	if (c->once && c->sent) {
+		judge_say(&c->failed, API_BROKEN,
+		    "the connection to %s broke before the answer came: what was done there is not "
+		    "known",
+		    c->server->url);
+		return CURL_PREREQFUNC_ABORT;
+	}
+	c->sent = 1;
+	return CURL_PREREQFUNC_OK;
 }
 
 /* A server on this machine is never asked for through a proxy: that would hand it the key. */
@@ -286,6 +287,8 @@ prepare(struct api_call *c)
 	set(c, CURLOPT_USERAGENT, "agent-sandbox/" VERSION);
 	set(c, CURLOPT_WRITEFUNCTION, on_data);
 	set(c, CURLOPT_WRITEDATA, c);
+	set(c, CURLOPT_PREREQFUNCTION, on_sending);
+	set(c, CURLOPT_PREREQDATA, c);
 	if (strncasecmp(c->url, "https:", 6) == 0)
 		trust(c);
 	if (is_loopback(c->url))
@@ -306,6 +309,7 @@ api_call_new(const struct api_server *server, const char *method, const char *pa
 	lines_init(&c->lines, EVENT_MAX);
 	prepare(c);
 	set(c, CURLOPT_CUSTOMREQUEST, method);
+	c->once = strcmp(method, "POST") == 0;
 	if (strcmp(method, "GET") != 0 && strcmp(method, "DELETE") != 0)
 		api_call_bytes(c, "", 0);
 	add_header(c, "Expect:");
