@@ -36,7 +36,9 @@ def test_every_setting_is_in_the_manual_and_in_config_md():
 @pytest.mark.skipif(not shutil.which("mandoc"), reason="mandoc is not installed")
 def test_manual_is_clean():
     p = subprocess.run(["mandoc", "-T", "lint", ROOT / "docs/agent-sandbox.8"], capture_output=True, text=True)
-    assert p.stdout == "" and p.returncode == 0, p.stdout
+    # The pages that it refers to are beside it, not installed.
+    said = [line for line in p.stdout.splitlines() if "referenced manual not found: Xr agent-sandbox" not in line]
+    assert said == [] and p.returncode in (0, 1), p.stdout
 
 
 def test_sample_configuration_has_only_names_that_exist():
