@@ -94,7 +94,9 @@ class Stage:
         )
         script += "echo ready; exec sleep infinity"
         self.holder = subprocess.Popen(["unshare", "-n", "-m", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
-        assert self.holder.stdout.readline() == "ready\n"
+        if self.holder.stdout.readline() != "ready\n":
+            shutil.rmtree(self.dir, ignore_errors=True)
+            raise RuntimeError("no stage: it needs root, and overlay mounts in a namespace of its own")
         if server_port:
             self.doors.append(Door(self.holder.pid, 8080, server_port))
             self.run_script(f"mkdir -p build/run; umask 077; printf %s {KEY} >build/run/key")
