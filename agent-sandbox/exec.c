@@ -198,6 +198,15 @@ has_ended(CURLM *multi, CURLcode *code)
 	return 0;
 }
 
+static int
+is_refused(CURL *curl)
+{
+	long status = 0;
+
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+	return status >= 300;
+}
+
 /* Until the command's end is told, the transfer has failed, or a signal came. */
 static CURLcode
 run(struct api_call *c)
@@ -214,6 +223,12 @@ run(struct api_call *c)
 			fatalx("libcurl failed");
 		if (caught != 0 || end.known || has_ended(multi, &code))
 			break;
+		/* Else libcurl would wait for input that nobody wants any more. */
+		if (exec_input_waits() && is_refused(curl)) {
+			exec_input_go_on();
+			curl_easy_pause(curl, CURLPAUSE_CONT);
+			continue;
+		}
 		wait_for_more(multi, curl);
 	}
 	curl_multi_remove_handle(multi, curl);

@@ -1,5 +1,6 @@
 // clang-format off
-// link: clients/api/judge.o clients/api/lines.o clients/api/text.o agent-sandbox/show.o -lcurl -ljansson
+// link: clients/api/judge.o clients/api/lines.o clients/api/event.o clients/api/text.o agent-sandbox/show.o
+// link: -lcurl -ljansson
 // clang-format on
 /*
  * What a strange server sends: the first byte is the status and how the rest is cut into pieces.
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "agent-sandbox/show.h"
+#include "clients/api/event.h"
 #include "clients/api/judge.h"
 #include "clients/api/lines.h"
 #include "clients/api/text.h"
@@ -32,11 +34,15 @@ static int
 on_line(void *arg, const char *line, size_t n)
 {
 	size_t *sum = arg;
-	json_t *event = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
+	json_t *event = event_read(line, n), *same = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
 
 	if (n == 0 || n > 64 || memchr(line, '\n', n) != NULL)
 		abort();
+	/* The short way gives what the parser would. */
+	if ((event == NULL) != (same == NULL) || (event != NULL && !json_equal(event, same)))
+		abort();
 	json_decref(event);
+	json_decref(same);
 	*sum += n;
 	return 0;
 }

@@ -111,6 +111,22 @@ def test_exec_ends_when_the_command_does_though_input_is_open(cli, box):
         p.stdin.close()
 
 
+def test_exec_that_is_refused_ends_though_input_is_open(cli, box):
+    for status, words in ((b"does not exist", ["-w", "/nope", box.id]), (b"not found", ["sb_0123456789abcdef"])):
+        with cli.start("exec", *words, "cat", stdin=subprocess.PIPE) as p:
+            assert p.wait(20) == 125 and status in p.stderr.read()
+            p.stdin.close()
+
+
+def test_exec_whose_input_has_ended_waits_in_peace(cli, box):
+    """No turning in circles: a second costs far less than a second."""
+    with cli.start("exec", box.id, "sleep 1.5", stdin=subprocess.PIPE) as p:
+        p.stdin.close()
+        time.sleep(1)
+        spent = open(f"/proc/{p.pid}/stat").read().rsplit(")", 1)[1].split()[11:13]
+        assert sum(map(int, spent)) / os.sysconf("SC_CLK_TCK") < 0.5 and p.wait(20) == 0
+
+
 def test_exec_of_what_does_not_read_its_input(cli, box):
     assert cli("exec", box.id, "true", input=b"x" * 20_000_000, text=False).returncode == 0
 

@@ -173,6 +173,16 @@ def test_redirect_is_told_and_not_followed(trap, words, here):
     other.close()
 
 
+@pytest.mark.parametrize("status", [302, 400, 429, 502])
+@pytest.mark.parametrize("body", ["", "no", '{"error":{"code":"c","message":"m"}}'], ids=["empty", "text", "error"])
+def test_refusal_ends_exec_though_its_input_is_open(trap, status, body):
+    trap.early = True
+    trap.on("POST .*/exec", lambda client, seen, ended: (client.sendall(t.reply(status, body, Location="http://x/")), ended.wait(30)))
+    with Cli(trap.url).start("exec", BOX, "cat", stdin=subprocess.PIPE) as p:
+        assert p.wait(20) == 125 and one_line(p.stderr.read().decode())
+        p.stdin.close()
+
+
 def test_certificate_that_is_not_trusted_gets_no_key(secure):
     said = Cli(secure.url).fails(5, "ls")
     assert "certificate" in said and "nothing was sent" in said and secure.seen == []

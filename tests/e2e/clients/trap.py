@@ -82,6 +82,7 @@ class Trap:
 
     def __init__(self, tls=None, port=0):
         self.tls, self.seen, self._scripts = tls, [], []
+        self.early = False  # answers come before bodies are read
         self._lock, self._open, self._ended = threading.Lock(), set(), threading.Event()
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port = self._listener.getsockname()[1]
@@ -139,7 +140,9 @@ class Trap:
             name, _, value = h.partition(":")
             headers[name.strip().lower()] = value.strip()
         body = b""
-        if "content-length" in headers:
+        if self.early:
+            pass
+        elif "content-length" in headers:
             body = f.read(int(headers["content-length"]))
             if len(body) < int(headers["content-length"]):
                 return None
