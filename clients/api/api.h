@@ -64,8 +64,8 @@ struct api_call *api_call_new(const struct api_server *, const char *method, con
 void api_call_free(struct api_call *);
 
 void api_call_body(struct api_call *, json_t *body); /* JSON; takes the reference */
-/* A raw body out of memory, copied; unlike an upload it can, but for a POST, be sent again by
- * itself when a kept connection turns out to have ended. */
+/* A raw body out of memory, copied. Unlike an upload it is sent again by itself when a kept
+ * connection turns out to have ended, but never that of a POST. */
 void api_call_bytes(struct api_call *, const char *data, size_t n);
 void
 api_call_upload(struct api_call *, int64_t size /* bytes; -1: not known */, api_read *, void *arg);
