@@ -30,12 +30,13 @@ void
 doctor_say(enum finding finding, const char *fmt, ...)
 {
 	static const char *const words[] = {"ok  ", "note", "weak", "FAIL"};
-	char text[1024];
+	char said[1024], text[4 * sizeof(said)];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(said, sizeof(said), fmt, ap);
 	va_end(ap);
+	show_line(said, text, sizeof(text)); /* a path may be anything */
 	failures += finding == FINDING_FAIL;
 	if (common_options.json)
 		json_array_append_new(
@@ -132,15 +133,32 @@ check_data_dir(const struct settings *s)
 	    (long long)floor_mb);
 }
 
+/* As the server does: brackets are no part of an address, and IPv4 comes first. */
+static int
+resolve(const char *host, const char *port, struct addrinfo **ai)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+	char name[256];
+	int e;
+
+	snprintf(name, sizeof(name), "%s", *host == '[' ? host + 1 : host);
+	if (*host == '[')
+		name[strcspn(name, "]")] = '\0';
+	hints.ai_family = AF_INET;
+	if ((e = getaddrinfo(name, port, &hints, ai)) == 0)
+		return 0;
+	hints.ai_family = AF_INET6;
+	return getaddrinfo(name, port, &hints, ai) == 0 ? 0 : e;
+}
+
 static void
 check_port(const struct settings *s)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV},
-			*ai = NULL;
+	struct addrinfo *ai = NULL;
 	const char *host = s->c.str[CFG_HOST], *port = s->c.str[CFG_PORT];
 	int fd, e, on = 1;
 
-	if ((e = getaddrinfo(host, port, &hints, &ai)) != 0) {
+	if ((e = resolve(host, port, &ai)) != 0) {
 		doctor_say(FINDING_FAIL, "AGENT_SANDBOX_HOST: %s: %s", host, gai_strerror(e));
 		return;
 	}

@@ -246,3 +246,16 @@ def test_doctor_as_json_is_a_list_of_findings():
     found = json.loads(p.stdout)
     assert {f["finding"] for f in found} <= {"ok", "note", "weak", "FAIL"} and all(f["text"] for f in found) and len(found) > 5
     assert p.returncode == any(f["finding"] == "FAIL" for f in found)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]", "localhost"])
+def test_doctor_takes_the_addresses_that_the_server_takes(tmp_path, host):
+    p = doctor(tmp_path, env={"AGENT_SANDBOX_HOST": host})
+    assert p.returncode == 0 and f"port 0 of {host} is free" in p.stdout, p.stdout
+
+
+def test_doctor_as_json_leaves_no_finding_out_whatever_a_path_is():
+    p = run("doctor", "--json", env={"AGENT_SANDBOX_DATA_DIR": b"/dev/null/\xff"})
+    assert p.returncode == 1
+    wrong = [f["text"] for f in json.loads(p.stdout) if f["finding"] == "FAIL"]
+    assert any("AGENT_SANDBOX_DATA_DIR" in text and "\\xff" in text for text in wrong), wrong
