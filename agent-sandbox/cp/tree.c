@@ -36,22 +36,56 @@ for_each(int dir, const char *name, each_name *each, void *arg)
 	return r;
 }
 
+/* Removes what is in the folder fd, up to the first folder that is not empty: *next, opened. */
 static int
-remove_each(int dir, const char *name, void *arg)
+empty(int fd, int *next)
 {
-	(void)arg;
-	return tree_remove(dir, name);
+	DIR *d = fdopendir(fd);
+	struct dirent *e;
+	int r = 0;
+
+	*next = -1;
+	if (d == NULL) {
+		close(fd);
+		return -1;
+	}
+	while (r == 0 && *next == -1 && (errno = 0, e = readdir(d)) != NULL) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+		    unlinkat(fd, e->d_name, 0) == 0 ||
+		    ((errno == EISDIR || errno == EPERM) &&
+			unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0))
+			continue;
+		if (errno != ENOTEMPTY && errno != EEXIST)
+			r = -1;
+		else if ((*next = openat(fd, e->d_name, HERE)) == -1)
+			r = -1;
+	}
+	if (r == 0 && *next == -1 && errno == 0)
+		*next = openat(fd, "..", HERE), r = 1;
+	closedir(d);
+	return r;
 }
 
+/*
+ * Goes down to what is empty and up again, with one folder open at a time: a tree out of an archive
+ * may be deeper than a process may have files open.
+ */
 int
 tree_remove(int dir, const char *name)
 {
+	int fd, next, depth = 1, r;
+
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
 		return 0;
-	if (errno != EISDIR && errno != EPERM)
+	if ((errno != EISDIR && errno != EPERM) || (fd = openat(dir, name, HERE)) == -1)
 		return -1;
-	if (for_each(dir, name, remove_each, NULL) == -1)
-		return -1;
+	while (depth > 0) {
+		if ((r = empty(fd, &next)) == -1)
+			return -1;
+		depth += r == 1 ? -1 : 1;
+		fd = next;
+	}
+	close(fd);
 	return unlinkat(dir, name, AT_REMOVEDIR);
 }
 
