@@ -5,6 +5,7 @@
 
 #include "clients/api/text.h"
 #include "clients/mcp/mcp.h"
+#include "clients/mcp/mend.h"
 #include "common/log.h"
 
 #define META "io.modelcontextprotocol/"
@@ -362,11 +363,29 @@ on_batch(struct mcp *m, json_t *messages, size_t weight)
 	session_answer(m, b, NULL);
 }
 
+/* A message must have an answer by its id, also when half a character is in it somewhere. */
+static json_t *
+read_message(const char *line, size_t n)
+{
+	const size_t flags = JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES;
+	json_t *message = json_loadb(line, n, flags, NULL);
+	char *mended;
+
+	if (message != NULL)
+		return message;
+	if ((mended = malloc(n + 1)) == NULL)
+		fatal("message of %zu bytes", n);
+	memcpy(mended, line, n);
+	if (mend_halves(mended, n) > 0)
+		message = json_loadb(mended, n, flags, NULL);
+	free(mended);
+	return message;
+}
+
 void
 session_line(void *arg, const char *line, size_t n)
 {
 	struct mcp *m = arg;
-	json_error_t e;
 	json_t *message;
 
 	if (line == NULL) {
@@ -374,8 +393,7 @@ session_line(void *arg, const char *line, size_t n)
 		    rpc_error(NULL, RPC_INVALID_REQUEST, "a message of more than 16 MiB", NULL));
 		return;
 	}
-	message = json_loadb(line, n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &e);
-	if (message == NULL) {
+	if ((message = read_message(line, n)) == NULL) {
 		session_answer(
 		    m, NULL, rpc_error(NULL, RPC_PARSE_ERROR, "not a message in JSON", NULL));
 		return;

@@ -237,6 +237,11 @@ def test_message_that_is_wrong_gets_its_json_rpc_error(m, line, code, has_id):
     assert m.call("ping")["result"] == {}
 
 
+def test_half_a_character_in_a_message_is_replaced_and_the_message_answered(m):
+    m.raw(b'{"jsonrpc":"2.0","id":"\\ud83dx","method":"ping","params":{"a":"\\ud83d\\ude00"}}\n')
+    assert m.next() == {"jsonrpc": "2.0", "id": "\ufffdx", "result": {}}
+
+
 def test_message_over_the_limit_is_refused_and_the_next_is_served(m):
     before = m.memory()
     m.raw(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * (40 << 20) + b"\n")
