@@ -1,8 +1,10 @@
 """GET /docs and GET /console in a real Chromium: each scenario of tests/node/pages*.mjs is a test, and what is in the sources."""
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 
 import pytest
@@ -22,12 +24,18 @@ def start(server, file, scenario, **more):
     return subprocess.Popen([NODE, file, scenario], cwd=ROOT / "tests/node", env=env, text=True, start_new_session=True, **more)
 
 
+def end(process):
+    """Node is a child of the process that was started; told to end, it ends its browser."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+
+
 def finish(process, seconds):
     """Its output, when it has succeeded; never leaves it, or its browser, behind."""
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        process.terminate()
+        end(process)
         out, err = process.communicate(timeout=20)
     assert process.returncode == 0, f"{process.args}:\n{(out or '')[-3000:]}\n{(err or '')[-6000:]}"
     return out
@@ -139,7 +147,7 @@ def test_a_server_that_goes_away_and_comes_back(own):
             page.stdin.flush()
         finish(page, 120)
     finally:
-        page.kill()
+        end(page)
         if server.process:
             server.api.delete_all()
 
