@@ -2,6 +2,7 @@
 
 import io
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -314,6 +315,15 @@ def test_archive_whose_tar_is_cut_though_the_answer_is_whole_leaves_nothing(trap
         trap.on("GET .*/files/archive", t.reply(200, whole[:cut], "application/x-tar"))
         assert "nothing was copied" in Cli(trap.url).fails(5, "cp", f"{t.SANDBOX_ID}:x", tmp_path / "new")
         assert listing(tmp_path) == []
+
+
+def test_broken_archive_deeper_than_files_can_be_open_leaves_nothing(trap, tmp_path):
+    deep = tar_of(TOP, ("d/" * 1500 + "f", b"deep", ""))
+    broken = deep[: deep.rindex(b"deep") + 512] + b"?" * 512 + bytes(1024)
+    trap.on("GET .*/files/archive", t.reply(200, broken, "application/x-tar"))
+    limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))}
+    assert "nothing was copied" in Cli(trap.url).fails(5, "cp", f"{t.SANDBOX_ID}:x", tmp_path / "new", **limit)
+    assert os.listdir(tmp_path) == []
 
 
 def test_answer_that_is_no_archive_leaves_nothing(trap, tmp_path):
