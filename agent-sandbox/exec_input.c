@@ -28,7 +28,7 @@ exec_input_there(void)
 		return 0;
 	if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)) /* /dev/null */
 		return 0;
-	if (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size == 0))
+	if (S_ISDIR(st.st_mode))
 		return 0;
 	return is_foreground();
 }

@@ -41,17 +41,10 @@ exec_output_errno(void)
 static int
 write_all(int fd, const char *p, size_t n)
 {
-	while (n > 0) {
-		ssize_t put = write(fd, p, n);
-
-		if (put == -1) {
-			output.failed = errno;
-			return -1;
-		}
-		p += put;
-		n -= (size_t)put;
-	}
-	return 0;
+	if (show_write(fd, p, n) == 0)
+		return 0;
+	output.failed = errno;
+	return -1;
 }
 
 static int

@@ -14,6 +14,7 @@
 
 static struct {
 	int raw;
+	int failed; /* errno of writing */
 } cat;
 
 static const struct option_row cat_rows[] = {
@@ -54,8 +55,12 @@ on_bytes(void *arg, const char *data, size_t n)
 	size_t whole;
 
 	(void)arg;
-	if (!writer.safe)
-		return fwrite(data, 1, n, stdout) == n ? 0 : -1;
+	if (!writer.safe) {
+		if (show_write(STDOUT_FILENO, data, n) == 0)
+			return 0;
+		cat.failed = errno;
+		return -1;
+	}
 	while (n > 0 && writer.n > 0) {
 		writer.rest[writer.n++] = *data++;
 		n--;
@@ -83,7 +88,7 @@ cat_one(const char *id, const char *file)
 	api_call_download(c, on_bytes, NULL);
 	if (api_call_run(c, &e) == -1) {
 		if (e.kind == API_STOPPED)
-			exit(show_end());
+			exit(cat.failed != 0 ? show_failed(cat.failed) : show_end());
 		client_fail(&e);
 	}
 	show_text(stdout, writer.rest, writer.n);
@@ -145,6 +150,9 @@ on_source(void *arg, char *buf, size_t size)
 	struct source *s = arg;
 	ssize_t n;
 
+	/* What it grows by meanwhile is not sent. */
+	if (s->left != -1 && (uint64_t)s->left < size)
+		size = (size_t)s->left;
 	do
 		n = read(s->fd, buf, size);
 	while (n == -1 && errno == EINTR);
@@ -154,7 +162,7 @@ on_source(void *arg, char *buf, size_t size)
 		return n;
 	if (n == 0 && s->left > 0)
 		client_failx(EXIT_REFUSED, "%s: it became shorter meanwhile", s->name);
-	s->left -= n < s->left ? n : s->left;
+	s->left -= n;
 	return n;
 }
 
@@ -175,7 +183,9 @@ open_source(struct source *s, const char *name, char mode[8])
 	if (S_ISDIR(st.st_mode))
 		client_failx(
 		    EXIT_REFUSED, "%s: a folder: \"agent-sandbox cp\" copies those", s->name);
-	s->left = S_ISREG(st.st_mode) ? st.st_size - lseek(s->fd, 0, SEEK_CUR) : -1;
+	/* Those of /proc say that they are empty. */
+	s->left =
+	    S_ISREG(st.st_mode) && st.st_size > 0 ? st.st_size - lseek(s->fd, 0, SEEK_CUR) : -1;
 	if (s->left < -1)
 		s->left = 0;
 	if (S_ISREG(st.st_mode) && s->fd != STDIN_FILENO)

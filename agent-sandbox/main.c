@@ -9,6 +9,7 @@
 
 #include "agent-sandbox/client.h"
 #include "agent-sandbox/doctor.h"
+#include "agent-sandbox/show.h"
 #include "agent-sandbox/verb.h"
 #include "common/log.h"
 
@@ -101,9 +102,7 @@ verb_keygen(int argc, char **argv)
 		printf("\"%s\"\n", key);
 	else
 		puts(key);
-	if (fflush(stdout) == EOF)
-		fatal("keygen");
-	return 0;
+	return show_end();
 }
 
 static struct {
@@ -210,12 +209,12 @@ main(int argc, char **argv)
 		options_wrong(NULL, "a verb is missing");
 	if (strcmp(argv[1], "--version") == 0 && argc == 2) {
 		puts("agent-sandbox " VERSION);
-		return fflush(stdout) == EOF;
+		return show_end();
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
 	    (strcmp(argv[1], "help") == 0 && argc == 2)) {
 		print_help();
-		return fflush(stdout) == EOF;
+		return show_end();
 	}
 	if (strcmp(argv[1], "help") == 0) {
 		argv[1] = argv[2];

@@ -286,7 +286,7 @@ options_read(const struct usage *u, int argc, char **argv, int *n)
 			at++;
 		} else if (is_help(word)) {
 			options_help(u);
-			exit(fflush(stdout) == EOF ? 1 : 0);
+			exit(show_end());
 		} else if (word[1] == '-') {
 			at += take_long(u, argc - at, argv + at);
 		} else {

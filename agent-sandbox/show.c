@@ -1,6 +1,7 @@
 /* What people see (show.h). */
 #include <errno.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,15 +300,38 @@ show_json(const json_t *v)
 }
 
 int
-show_end(void)
+show_write(int fd, const char *p, size_t n)
 {
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return 0;
+	struct pollfd room = {fd, POLLOUT, 0};
+
+	while (n > 0) {
+		ssize_t put = write(fd, p, n);
+
+		/* Whoever shares the pipe or terminal may have made it O_NONBLOCK. */
+		if (put == -1 && errno == EAGAIN && poll(&room, 1, -1) != -1)
+			continue;
+		if (put == -1)
+			return -1;
+		p += put;
+		n -= (size_t)put;
+	}
+	return 0;
+}
+
+int
+show_failed(int error)
+{
 	/* A reader that has gone ends this program as it ends others: silently. */
-	if (errno == EPIPE) {
+	if (error == EPIPE) {
 		signal(SIGPIPE, SIG_DFL);
 		raise(SIGPIPE);
 	}
-	fprintf(stderr, "agent-sandbox: standard output: %s\n", strerror(errno));
+	fprintf(stderr, "agent-sandbox: standard output: %s\n", strerror(error));
 	return 1;
+}
+
+int
+show_end(void)
+{
+	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : show_failed(errno);
 }

@@ -48,5 +48,9 @@ char *show_dump(const json_t *, size_t flags);
 void show_json(const json_t *);
 /* What was written so far is out: 0; or says why not and returns 1. */
 int show_end(void);
+/* Bytes past stdio, however slow the reader is: 0, or -1 with errno. */
+int show_write(int fd, const char *p, size_t n);
+/* Standard output failed with this errno: says so and returns 1. */
+int show_failed(int error);
 
 #endif
