@@ -148,6 +148,7 @@ BROKEN = {
     "a file instead of a folder": tar(entry("f", data=b"x")),
     "cut in a header": tar(ROOT_ENTRY, entry("f", data=b"x"))[:700],
     "cut in a file": tar(ROOT_ENTRY, entry("f", data=b"x" * 5000))[:3000],
+    "a wrong checksum in the middle": tar(ROOT_ENTRY, entry("f", data=b"x")).rstrip(b"\0").ljust(1536, b"\0") + b"?" * 512 + bytes(1024),
     "a wrong checksum": tar(ROOT_ENTRY, entry("f", data=b"x")).replace(b"ustar", b"vstar"),
     "a lying map of holes": tar(
         ROOT_ENTRY,
@@ -168,6 +169,23 @@ def test_archive_that_is_broken_leaves_nothing(client, trap, tmp_path, what):
     with pytest.raises(sdk.SandboxAPIError):
         fetch(client, trap, tmp_path, BROKEN[what])
     assert listing(tmp_path) == []
+
+
+def test_broken_archive_deeper_than_python_recurses_leaves_nothing(client, trap, tmp_path):
+    deep = tar(ROOT_ENTRY, entry("d/" * 1200 + "f", data=b"deep"))
+    with pytest.raises(sdk.SandboxAnswerError):
+        fetch(client, trap, tmp_path, deep[: deep.rindex(b"deep") + 512] + b"?" * 512 + bytes(1024))
+    assert os.listdir(tmp_path) == []
+
+
+def test_folder_deeper_than_python_recurses_goes_both_ways(client, trap, tmp_path):
+    name = "d/" * 1200 + "f"
+    fetch(client, trap, tmp_path, tar(ROOT_ENTRY, entry(name, data=b"deep")))
+    trap.on("PUT .*/files/archive", t.reply(200, {"path": "/workspace"}))
+    handle(client).upload_folder(tmp_path / "d")
+    with tarfile.open(fileobj=io.BytesIO(trap.requests("PUT .*archive")[0].body)) as sent:
+        assert sent.getnames()[-1] == name
+    subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)
 
 
 def test_unpacked_folder_never_takes_the_place_of_something(client, trap, tmp_path):

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import io
 import os
-import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +40,7 @@ class FolderSource:
         self.left_out = []
         # Only its memory of hard links is used of this object; it writes nothing.
         maker = tarfile.open(fileobj=io.BytesIO(), mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
-        for path, name in _walk(self._root, ""):
+        for path, name in _walk(self._root):
             info: Any = maker.gettarinfo(str(path), name)
             if not _is_sent(info, name):
                 self.left_out.append(name)
@@ -68,12 +67,24 @@ def _is_sent(info: Optional[tarfile.TarInfo], name: str) -> bool:
     return info.isfile() or info.isdir() or info.islnk()
 
 
-def _walk(folder: Path, prefix: str) -> Iterator[tuple[Path, str]]:
+def _walk(folder: Path) -> Iterator[tuple[Path, str]]:
+    """All that is in it, with names relative to it. A tree may be deeper than functions may call each other."""
+    open_folders = [_entries(folder, "")]
+    while open_folders:
+        found = next(open_folders[-1], None)
+        if found is None:
+            open_folders.pop()
+            continue
+        entry, name = found
+        yield Path(entry.path), name
+        if entry.is_dir(follow_symlinks=False):
+            open_folders.append(_entries(entry.path, name + "/"))
+
+
+def _entries(folder: PathLike, prefix: str) -> Iterator[tuple[os.DirEntry[str], str]]:
     with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda e: e.name):
-            yield Path(entry.path), prefix + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(Path(entry.path), prefix + entry.name + "/")
+        found: list[os.DirEntry[str]] = sorted(entries, key=lambda e: e.name)
+    return iter([(entry, prefix + entry.name) for entry in found])
 
 
 class _Pull(io.RawIOBase):
@@ -108,6 +119,19 @@ class _Pull(io.RawIOBase):
         return self._last == bytes(2 * _BLOCK)
 
 
+class _Header(tarfile.TarInfo):
+    """Says when a header is broken, which tarfile takes for the end of the archive."""
+
+    @classmethod
+    def frombuf(cls, buf: Any, encoding: str, errors: str) -> _Header:
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as exc:
+            if len(buf) == _BLOCK and any(buf):
+                raise _hostile(f"an archive that cannot be read: {exc}") from None
+            raise
+
+
 class FolderSink:
     """Unpacks a folder beside its destination and moves it there when it is complete.
 
@@ -140,11 +164,23 @@ class FolderSink:
 
 
 def _remove(folder: Path) -> None:
-    """Also what an archive made unreadable for its owner is removed."""
-    for path, _, _ in os.walk(folder):
+    """Also what an archive made unreadable for its owner, or very deep, is removed."""
+    waiting = [str(folder)]
+    folders: list[str] = []
+    while waiting:
+        folders.append(waiting.pop())
         with contextlib.suppress(OSError):
-            os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+            os.chmod(folders[-1], 0o700)
+        with contextlib.suppress(OSError), os.scandir(folders[-1]) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                    continue
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+    for path in reversed(folders):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
 
 
 class _Unpacker:
@@ -161,7 +197,7 @@ class _Unpacker:
     def unpack(self, chunks: Iterator[bytes]) -> None:
         pull = _Pull(chunks)
         try:
-            with tarfile.open(fileobj=pull, mode="r|", errorlevel=2) as tar:
+            with tarfile.open(fileobj=pull, mode="r|", errorlevel=2, tarinfo=_Header) as tar:
                 seen: Any = tar
                 while (entry := tar.next()) is not None:
                     if not (self._begun or (entry.isdir() and not _parts(entry.name))):
@@ -212,9 +248,10 @@ class _Unpacker:
             raise _hostile(f"an archive with two entries of one name: {info.name}") from None
 
     def _folder(self, parts: tuple[str, ...]) -> None:
-        for n in range(1, len(parts) + 1):
-            if parts[:n] in self._folders:
-                continue
+        known = len(parts)
+        while parts[:known] not in self._folders:
+            known -= 1
+        for n in range(known + 1, len(parts) + 1):
             try:
                 if parts[:n] in self._left_out:
                     raise FileExistsError
