@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import pytest
-from harness import KEY, ROOT
+from harness import KEY, ROOT, Server
 
 NODE = ROOT / "build/venv/bin/node"
 SHOTS = ROOT / "build/screenshots"
@@ -17,6 +17,14 @@ CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+
+
+@pytest.fixture(scope="module")
+def server(engine):
+    """A server for these tests alone: the console shows all that there is, and a story begins with nothing."""
+    s = Server(engine, MAX_SANDBOXES=40).start()
+    yield s
+    s.close()
 
 
 def start(server, file, scenario, **more):
