@@ -42,7 +42,7 @@ struct transfer {
 	pid_t worker;
 };
 
-static int cleaning; /* workers whose attachment has gone */
+static int cleaning; /* workers whose attachment has gone, but for sweepers */
 
 static void
 transfer_free(struct transfer *t)
@@ -121,7 +121,9 @@ try_finish(void *arg)
 
 	if (!t->reported)
 		return;
-	if (t->ch == NULL) {
+	if (t->job.sweeps) {
+		transfer_free(t);
+	} else if (t->ch == NULL) {
 		transfer_free(t);
 		if (--cleaning == 0)
 			channel_release();
@@ -152,7 +154,10 @@ sweeper_start(void *arg)
 	t->control.events = POLLIN;
 }
 
-/* A command of the sandbox has killed an IMPORT: what it had unpacked aside goes in the background.
+/*
+ * A command of the sandbox has killed an IMPORT: what it had unpacked aside goes in the background.
+ * Nothing waits for that, since the command may keep it from ever being done, and no snapshot has a
+ * folder of such a name.
  */
 static void
 sweep_after(struct transfer *t)
@@ -168,7 +173,6 @@ sweep_after(struct transfer *t)
 	t->job.staging[0] = '\0';
 	s->folder = t->folder;
 	t->folder = -1;
-	cleaning++;
 	timer_set(&s->stall, loop_now() + SWEEP_US, sweeper_start, s);
 }
 

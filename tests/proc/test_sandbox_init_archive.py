@@ -2,6 +2,7 @@
 
 import io
 import os
+import resource
 import signal
 import socket
 import stat
@@ -576,6 +577,52 @@ def test_archive_that_ends_early_leaves_nothing(box, end):
     assert open(box.dir + "/t/f").read() == "old\n"
     assert os.listdir(box.dir + "/t") == ["f"]
     assert box.processes() == []
+
+
+@pytest.fixture
+def narrow():
+    """A sandbox with few processes."""
+    before = resource.getrlimit(resource.RLIMIT_NPROC)
+    resource.setrlimit(resource.RLIMIT_NPROC, (16, before[1]))
+    try:
+        b = guest.Sandbox()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, before)
+    with b:
+        yield b
+
+
+TAKE_ALL = """
+import os, time
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(600)
+    except OSError:
+        open("full", "w").close()
+        time.sleep(0.001)
+"""
+
+
+def test_no_snapshot_waits_for_what_commands_can_keep_from_being_removed(narrow):
+    box = narrow
+    ch = box.file(layout.G_IMPORT, "/workspace/t", flags=MERGE)
+    ch.wait_for(layout.G_STARTED)
+    ch.data(layout.G_DATA, make_tar([("g", b"x" * 200_000)])[:150_000])
+    taker = box.exec(["python3", "-c", TAKE_ALL])
+    end = time.monotonic() + 20
+    while not os.path.exists(box.dir + "/full") and time.monotonic() < end:
+        box.settle(0.05)
+    box.kill(next(p[0] for p in box.processes() if p[3].startswith("/.agent-sandbox") and p[1] == box.pid and "python" not in p[3]))
+    refused(409, ch.wait)
+    box.settle(0.3)
+    assert len(os.listdir(box.dir + "/t")) == 1
+    assert "pids_limit" in refused(429, box.export)
+    taker.send(layout.G_KILL)
+    taker.wait()
+    assert sorted(tarfile.open(fileobj=io.BytesIO(box.export())).getnames()) == [".", "./full", "./t"]
+    box.settle(0.5)
+    assert os.listdir(box.dir + "/t") == []
 
 
 @pytest.mark.parametrize("format", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
