@@ -100,9 +100,10 @@ export function button(text, { icon: shape, hide, kind = "", click, ...props } =
 }
 
 // Control and direction characters would hide or disguise a name: each becomes a mark that can be seen.
-const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const HIDDEN =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
-const mark = (c) => `\u2039U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u203a`;
+const mark = (c) => `\u2039U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u203a`;
 
 // For names: all of it on one line, nothing hidden.
 export function visible(text) {

@@ -159,6 +159,7 @@ test("names show what cannot be seen", () => {
     visible("a\u202eb\n\u0000\u200b"),
     "a\u2039U+202E\u203ab\u2039U+000A\u203a\u2039U+0000\u203a\u2039U+200B\u203a",
   );
+  assert.equal(visible("\u00ad\u061c\u206f\ufff9\u{e0041}").match(/\u2039U\+[0-9A-F]{4,5}\u203a/g)?.length, 5);
   assert.equal(visibleText("a\r\nb\tc\rd"), "a\nb\tc\u2039U+000D\u203ad");
   assert.equal(visible("plain \u00e4\u4e2d\u{1f600}"), "plain \u00e4\u4e2d\u{1f600}");
 });

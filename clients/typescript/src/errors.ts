@@ -1,10 +1,10 @@
 /** What can go wrong, as types: the server's refusals, and the ways in which no answer of the server comes. */
 
-/** Text from outside as one line that is safe to print: control characters and those that turn the direction of text are replaced. */
+/** Text from outside as one line that is safe to print: characters that control, hide, or turn the direction of text are replaced. */
 export function oneLine(text: string, most = 1000): string {
   const line = text
     .replace(/\s+/gu, " ")
-    .replace(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, "\ufffd")
+    .replace(/[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu, "\ufffd")
     .trim();
   return line.length > most ? `${line.slice(0, most)}…` : line;
 }

@@ -191,9 +191,10 @@ class Unpacker {
 
   /** Makes a folder and those above it; what is there already must be a folder that was made here. */
   async #folder(parts: string[]): Promise<void> {
-    for (let n = 1; n <= parts.length; n++) {
+    let known = parts.length;
+    while (!this.#folders.has(parts.slice(0, known).join("/"))) known--;
+    for (let n = known + 1; n <= parts.length; n++) {
       const name = parts.slice(0, n).join("/");
-      if (this.#folders.has(name)) continue;
       try {
         await mkdir(below(this.#root, name), 0o700);
       } catch (error) {

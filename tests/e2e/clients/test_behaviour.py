@@ -16,6 +16,7 @@ from harness import KEY, ROOT, free_port, wait_until
 
 OF_SDKS = pytest.mark.parametrize("kind", [name for name in DRIVERS if name != "command"], indirect=True)
 HOSTILE = "\x1b[31mred\x1b[0m\x07\rnext\nline\u202e"
+HIDDEN = "\x7f\x9b\xad\u061c\u180e\u200b\u200e\u200f\u2028\u202a\u202e\u2060\u2066\u206f\ufeff\ufff9\U000e0041"
 
 
 @pytest.fixture(scope="session")
@@ -433,6 +434,12 @@ def test_refusal_with_hostile_words_is_one_clean_line(bad, trap):
     trap.on("GET /v1/sandboxes$", t.refusal(400, "invalid_request", HOSTILE * 3))
     f = fails("api", lambda: bad.call("list_sandboxes"), status=400)
     assert "red" in f.message and "next" in f.message
+
+
+def test_what_hides_or_turns_text_is_not_in_what_a_client_says(bad, trap):
+    trap.on("GET /v1/sandboxes$", t.refusal(400, "invalid_request", f"begin{HIDDEN}end"))
+    f = fails("api", lambda: bad.call("list_sandboxes"), status=400)
+    assert "begin" in f.message and "end" in f.message and not set(f.message) & set(HIDDEN)
 
 
 def test_full_server_says_when_to_try_again_and_is_asked_once(bad, trap):

@@ -7,12 +7,15 @@ from typing import Any, Optional
 
 import httpx
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# What hides, or turns the direction of text, could make a line look like another one.
+_CONTROL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 _TEXT_MAX = 1000
 
 
 def one_line(text: str) -> str:
-    """The text as one line that is safe to print: no control or direction characters, at most 1,000 characters."""
+    """The text as one line that is safe to print: no control, direction or hidden characters, at most 1,000 characters."""
     clean = _CONTROL.sub("\ufffd", " ".join(text.split()))
     return clean if len(clean) <= _TEXT_MAX else clean[: _TEXT_MAX - 1] + "…"
 
