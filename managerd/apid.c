@@ -73,7 +73,11 @@ on_list(struct request *rq, struct msg *m)
 			fatalx("apid sent a label without a value");
 		want = name + strlen(name) + 1;
 	}
-	TAILQ_FOREACH (box, &boxes, order) {
+	/* The next page begins where the last one ended: no walk through all that came before. */
+	box = box_find(ask->after_id);
+	if (box == NULL || !box->listed || behind(ask, box->created_us, box->id))
+		box = TAILQ_FIRST(&boxes);
+	for (; box != NULL; box = TAILQ_NEXT(box, order)) {
 		if (!behind(ask, box->created_us, box->id))
 			continue;
 		if (name != NULL &&
@@ -97,7 +101,10 @@ on_snapshots(struct request *rq, struct msg *m)
 	size_t bytes = 0;
 
 	list_check(ask);
-	TAILQ_FOREACH (snap, &snaps, order) {
+	snap = snap_find(ask->after_id);
+	if (snap == NULL || behind(ask, snap->created_us, snap->id))
+		snap = TAILQ_FIRST(&snaps);
+	for (; snap != NULL; snap = TAILQ_NEXT(snap, order)) {
 		if (!behind(ask, snap->created_us, snap->id) ||
 		    (ask->sandbox != 0 && snap->sandbox != ask->sandbox))
 			continue;

@@ -225,3 +225,25 @@ def test_calls_fail_at_once_when_the_engine_hangs_and_are_cleaned_up_later(start
     assert wait_until(lambda: s.call("ASK_HEALTH").fields["engine_up"])
     assert wait_until(lambda: len(engine.containers) == 1 and len(engine.volumes) == 1), engine.containers
     assert s.create().name == "SANDBOX"
+
+
+def test_pages_go_on_behind_any_cursor(start):
+    s = start()
+    b = s.box()
+    snaps = [s.snap(b) for _ in range(6)]
+    items = s.list("SNAPSHOTS")
+    assert [i.fields["id"] for i in items] == snaps
+    for name, all_ids, first in (("SNAPSHOTS", snaps, items[2].fields), ("LIST", [b], s.get(b).fields)):
+        at = all_ids.index(first["id"])
+
+        def page(us, id, name=name):
+            *got, end = s.call(name, {"after_us": us, "after_id": id, "max": 64})
+            assert not end.fields["more"]
+            return [i.fields["id"] for i in got]
+
+        assert page(first["created_us"], first["id"]) == all_ids[at + 1 :]
+        assert page(first["created_us"] - 1, first["id"]) == all_ids[at:], "a time before that of the item"
+        assert page(first["created_us"] + 10**9, first["id"]) == [], "a time behind all"
+        assert page(0, all_ids[-1]) == all_ids and page(0, 1) == all_ids
+    assert s.call("SNAPSHOT_DELETE", {"id": snaps[2]}).fields["status"] == 204
+    assert page(items[2].fields["created_us"], snaps[2], "SNAPSHOTS") == snaps[3:], "the item is gone"
