@@ -99,6 +99,8 @@ def test_make_run_uses_the_engine_that_docker_host_names(engine, home):
     port = free_port()
     env = {k: v for k, v in os.environ.items() if not k.startswith(("AGENT_SANDBOX_", "DOCKER"))}
     env |= {"RUN_HOME": str(home), "DOCKER_HOST": engine.url, "AGENT_SANDBOX_PORT": str(port)}
+    # What it says of the key, the address and the data is so, whatever else the shell has.
+    env |= {"AGENT_SANDBOX_API_KEYS": "another-key-of-this-shell", "AGENTBOX_HOST": "127.0.0.2", "AGENT_SANDBOX_DATA_DIR": "/none/data"}
     with open(home / "log", "w") as log:
         p = subprocess.Popen([ROOT / "tools/run"], env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
@@ -136,6 +138,8 @@ def test_bad_cases_of_make_run_are_one_clear_line_each(home, tmp_path):
         taken.listen()
         port = str(taken.getsockname()[1])
         assert port in refused(home, AGENT_SANDBOX_PORT=port, DOCKER_HOST="unix:///none")
+    for port in ("0", "99999", "100000000000000000000", "80 80", "http", "-1"):
+        assert f"AGENT_SANDBOX_PORT={port}: must be" in refused(home, AGENT_SANDBOX_PORT=port, DOCKER_HOST="unix:///none")
 
 
 def test_without_root_and_sudo_make_run_says_so(home):
