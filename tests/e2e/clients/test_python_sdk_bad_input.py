@@ -15,6 +15,7 @@ import tarfile
 import textwrap
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import agent_sandbox_sdk as sdk
 import httpx
@@ -594,6 +595,39 @@ def test_stream_that_is_left_ends_its_command_and_keeps_no_connection(server, bo
             assert await asyncio.to_thread(wait_until, lambda: not box.running("77.5"), 10)
 
     blocking() if kind == "sync" else asyncio.run(scene())
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_stream_that_is_read_can_be_closed_by_somebody_else(server, box, kind):
+    command = "echo on; exec sleep 78.5"
+
+    def blocking():
+        with sdk.SandboxClient(server.url, KEY) as c:
+            events = c.get(box.id).exec_stream(command)
+            assert next(events).data == "on\n"
+            with ThreadPoolExecutor(1) as pool:
+                rest = pool.submit(list, events)
+                time.sleep(0.3)
+                events.close()
+                assert rest.result(10) == []
+            events.close()
+
+    async def scene():
+        async with sdk.AsyncSandboxClient(server.url, KEY) as c:
+            events = (await c.get(box.id)).exec_stream(command)
+            assert (await events.__anext__()).data == "on\n"
+
+            async def read():
+                return [event async for event in events]
+
+            rest = asyncio.create_task(read())
+            await asyncio.sleep(0.3)
+            await events.close()
+            assert await asyncio.wait_for(rest, 10) == []
+            await events.close()
+
+    blocking() if kind == "sync" else asyncio.run(scene())
+    assert wait_until(lambda: not box.running("78.5"), 10)
 
 
 def test_async_uploads_and_folders_go_round(server, box, tmp_path):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import Any, Optional, TypeVar, Union
@@ -32,6 +34,36 @@ def _options(target: Target, timeout: Optional[float]) -> dict[str, Any]:
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=30.0),
         "mounts": dict.fromkeys(("http://", "https://", "all://")) if target.is_loopback else None,
     }
+
+
+class Lifeline:
+    """Ends a stream while somebody else waits for its next event: from another thread, or another task."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: Any = None
+        self.cut = False
+
+    @contextlib.contextmanager
+    def of(self, response: httpx.Response) -> Generator[None, None, None]:
+        """While this lasts, the connection is that of this answer, and nobody else's."""
+        stream: Any = response.extensions.get("network_stream")
+        with self._lock:
+            self._socket = None if stream is None else stream.get_extra_info("socket")
+        if self.cut:
+            self.end()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._socket = None
+
+    def end(self) -> None:
+        """The one who waits gets no more events."""
+        self.cut = True
+        with self._lock, contextlib.suppress(OSError):
+            if self._socket is not None:
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 class _Common:
@@ -104,9 +136,9 @@ class SyncTransport(_Common):
         with self._streaming(download.request, download.content_type) as (answer, response):
             return download.sink(self._metered(response, Meter(download.request.progress, answer.length())))
 
-    def events(self, request: Request, content_type: str) -> Iterator[ExecEvent]:
+    def events(self, request: Request, content_type: str, lifeline: Lifeline) -> Iterator[ExecEvent]:
         """The events of a command, as they come."""
-        with self._streaming(request, content_type) as (answer, response):
+        with self._streaming(request, content_type) as (answer, response), lifeline.of(response):
             decoder = EventDecoder(answer)
             for chunk in response.iter_bytes():
                 yield from decoder.feed(chunk)
@@ -251,13 +283,14 @@ class AsyncTransport(_Common):
                     work.exception()
                 raise
 
-    async def events(self, request: Request, content_type: str) -> AsyncIterator[ExecEvent]:
+    async def events(self, request: Request, content_type: str, lifeline: Lifeline) -> AsyncIterator[ExecEvent]:
         async with self._streaming(request, content_type) as (answer, response):
-            decoder = EventDecoder(answer)
-            async for chunk in response.aiter_bytes():
-                for event in decoder.feed(chunk):
-                    yield event
-            decoder.finish()
+            with lifeline.of(response):
+                decoder = EventDecoder(answer)
+                async for chunk in response.aiter_bytes():
+                    for event in decoder.feed(chunk):
+                        yield event
+                decoder.finish()
 
     @contextlib.asynccontextmanager
     async def _streaming(self, request: Request, content_type: str) -> AsyncGenerator[tuple[Answer, httpx.Response], None]:

@@ -11,9 +11,9 @@ import httpx
 from . import _calls
 from ._calls import Command, Local, Stdin
 from ._config import DEFAULT_URL
-from ._errors import SandboxAPIError, SandboxNotFoundError
+from ._errors import SandboxAPIError, SandboxConnectionLostError, SandboxNotFoundError
 from ._files import PathLike
-from ._http import AsyncTransport
+from ._http import AsyncTransport, Lifeline
 from ._models import ExecEvent, ExecResult, FileInfo, SnapshotInfo
 from ._wire import Call, Progress
 
@@ -38,14 +38,19 @@ class AsyncExecStream(AsyncIterator[ExecEvent]):
     it. A loop that may be left early should stand in such a block: Python itself closes the stream only some time later.
     """
 
-    def __init__(self, events: AsyncIterator[ExecEvent]) -> None:
-        self._events = events
+    def __init__(self, events: AsyncIterator[ExecEvent], lifeline: Lifeline) -> None:
+        self._events, self._lifeline = events, lifeline
 
     def __aiter__(self) -> AsyncExecStream:
         return self
 
     async def __anext__(self) -> ExecEvent:
-        return await self._events.__anext__()
+        try:
+            return await self._events.__anext__()
+        except SandboxConnectionLostError:
+            if self._lifeline.cut:
+                raise StopAsyncIteration from None
+            raise
 
     async def __aenter__(self) -> AsyncExecStream:
         return self
@@ -54,10 +59,14 @@ class AsyncExecStream(AsyncIterator[ExecEvent]):
         await self.close()
 
     async def close(self) -> None:
-        """End the command if it still runs. May be called more than once."""
+        """End the command if it still runs. May be called more than once, and from another task, where the loop then ends."""
         close = getattr(self._events, "aclose", None)
-        if close is not None:
+        if close is None:
+            return
+        try:
             await close()
+        except RuntimeError:  # it is being read
+            self._lifeline.end()
 
 
 class AsyncSandbox:
@@ -148,7 +157,8 @@ class AsyncSandbox:
         """
         what = _calls.Exec(command, env, workdir, timeout_seconds, detail, kill_others, on_disconnect)
         request = _calls.exec_stream(self.id, what, stdin)
-        return AsyncExecStream(self._transport.events(request, _calls.NDJSON))
+        lifeline = Lifeline()
+        return AsyncExecStream(self._transport.events(request, _calls.NDJSON, lifeline), lifeline)
 
     async def read_file(self, path: str) -> bytes:
         """The content of a file, in memory; for large files see download()."""

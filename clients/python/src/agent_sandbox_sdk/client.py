@@ -11,9 +11,9 @@ import httpx
 from . import _calls
 from ._calls import Command, Local, Stdin
 from ._config import DEFAULT_URL
-from ._errors import SandboxAPIError, SandboxNotFoundError
+from ._errors import SandboxAPIError, SandboxConnectionLostError, SandboxNotFoundError
 from ._files import PathLike
-from ._http import SyncTransport
+from ._http import Lifeline, SyncTransport
 from ._models import ExecDetail, ExecEvent, ExecResult, FileInfo, SnapshotInfo
 from ._wire import Progress
 
@@ -38,14 +38,19 @@ class ExecStream(Iterator[ExecEvent]):
     ``with`` block ends the command.
     """
 
-    def __init__(self, events: Iterator[ExecEvent]) -> None:
-        self._events = events
+    def __init__(self, events: Iterator[ExecEvent], lifeline: Lifeline) -> None:
+        self._events, self._lifeline = events, lifeline
 
     def __iter__(self) -> ExecStream:
         return self
 
     def __next__(self) -> ExecEvent:
-        return next(self._events)
+        try:
+            return next(self._events)
+        except SandboxConnectionLostError:
+            if self._lifeline.cut:
+                raise StopIteration from None
+            raise
 
     def __enter__(self) -> ExecStream:
         return self
@@ -54,10 +59,14 @@ class ExecStream(Iterator[ExecEvent]):
         self.close()
 
     def close(self) -> None:
-        """End the command if it still runs. May be called more than once."""
+        """End the command if it still runs. May be called more than once, and from another thread, where the loop then ends."""
         close = getattr(self._events, "close", None)
-        if close is not None:
+        if close is None:
+            return
+        try:
             close()
+        except ValueError:  # it is being read
+            self._lifeline.end()
 
 
 class Sandbox:
@@ -169,7 +178,8 @@ class Sandbox:
         """
         what = _calls.Exec(command, env, workdir, timeout_seconds, detail, kill_others, on_disconnect)
         request = _calls.exec_stream(self.id, what, stdin)
-        return ExecStream(self._transport.events(request, _calls.NDJSON))
+        lifeline = Lifeline()
+        return ExecStream(self._transport.events(request, _calls.NDJSON, lifeline), lifeline)
 
     def read_file(self, path: str) -> bytes:
         """The content of a file, in memory; for large files see download()."""
