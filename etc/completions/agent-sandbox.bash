@@ -13,18 +13,20 @@ _agent_sandbox_options() {
 }
 
 _agent_sandbox_ids() {
-	agent-sandbox ls -q 2>/dev/null
+	agent-sandbox ls -q 2>/dev/null | grep -xE 'sb_[0-9a-f]{16}'
 }
 
 _agent_sandbox_snapshots() {
-	agent-sandbox snapshots -q 2>/dev/null
+	agent-sandbox snapshots -q 2>/dev/null | grep -xE 'snap_[0-9a-f]{16}'
 }
 
-# SANDBOX:PATH: names in the folder of the path; names with special characters are left to the user.
+# SANDBOX:PATH: names in the folder of the path. They are those of somebody else: what a shell could
+# take for more than letters is left out.
 _agent_sandbox_paths() {
-	local sandbox=${1%%:*} path=${1#*:} folder=""
+	local sandbox=${1%%:*} path=${1#*:} folder="" name
 	case $path in */*) folder=${path%/*}/ ;; esac
-	agent-sandbox files -q "$sandbox:$folder" 2>/dev/null | grep -v '[\\ ]' | sed "s|^|$sandbox:$folder|"
+	agent-sandbox files -q "$sandbox:$folder" 2>/dev/null | LC_ALL=C grep -axE '([A-Za-z0-9_.,+@%=-]|[^ -~])+' |
+		while IFS= read -r name; do printf '%s\n' "$sandbox:$folder$name"; done
 }
 
 _agent_sandbox() {
@@ -42,7 +44,7 @@ _agent_sandbox() {
 		esac
 	done
 	case $verb:$n:$cur in
-	:*:-*) list="--help --version --url --key-file --json" ;;
+	:*:-*) list=$(printf '%s\n' --help --version --url --key-file --json) ;;
 	:*) list=$(_agent_sandbox_verbs) ;;
 	exec:[1-9]*) return ;;
 	*:*:-*) list=$(_agent_sandbox_options "$verb") ;;
@@ -52,7 +54,11 @@ _agent_sandbox() {
 	cat:* | cp:* | put:*) list=$(_agent_sandbox_ids | sed 's/$/:/') && compopt -o nospace -o default ;;
 	show:0:* | rm:* | exec:0:* | timeout:0:* | snapshot:0:* | snapshots:0:* | rollback:0:* | files:0:*) list=$(_agent_sandbox_ids) ;;
 	esac
-	mapfile -t COMPREPLY < <(compgen -W "$list" -- "$cur")
+	# Not compgen -W, which would run what stands in a name.
+	COMPREPLY=()
+	while IFS= read -r word; do
+		if [[ -n $word && $word == "$cur"* ]]; then COMPREPLY+=("$word"); fi
+	done <<<"$list"
 	# What stands before the last colon is a word of its own to bash, and not replaced.
 	case $cur$COMP_WORDBREAKS in
 	*:*:*) COMPREPLY=("${COMPREPLY[@]#"${cur%:*}:"}") ;;

@@ -17,11 +17,20 @@ function __agent_sandbox_options
     echo --help\tsay how the verb is used
 end
 
+function __agent_sandbox_ids
+    set -l verb ls
+    test $argv[1] = snap; and set verb snapshots
+    agent-sandbox $verb -q 2>/dev/null | string match -r "^$argv[1]_[0-9a-f]{16}\$"
+end
+
+# Names are those of somebody else: what a shell could take for more than letters is left out.
 function __agent_sandbox_paths
     set -l word (commandline -ct)
     set -l sandbox (string split -m1 : -- $word)[1]
     set -l folder (string match -rg ':(.*/)' -- $word)
-    agent-sandbox files -q "$sandbox:$folder" 2>/dev/null | string match -rv '[\\\\ ]' | string replace -r '^' "$sandbox:$folder"
+    for name in (agent-sandbox files -q "$sandbox:$folder" 2>/dev/null | string match -r '^(?:[A-Za-z0-9_.,+@%=-]|[^ -~])+$')
+        echo -- "$sandbox:$folder$name"
+    end
 end
 
 function __agent_sandbox_arguments
@@ -32,23 +41,23 @@ function __agent_sandbox_arguments
         case help
             __agent_sandbox_verbs
         case fork
-            agent-sandbox snapshots -q 2>/dev/null
+            __agent_sandbox_ids snap
         case rollback
             if test $n -eq 1
-                agent-sandbox ls -q 2>/dev/null
+                __agent_sandbox_ids sb
             else
-                agent-sandbox snapshots -q 2>/dev/null
+                __agent_sandbox_ids snap
             end
         case show rm
-            agent-sandbox ls -q 2>/dev/null
-            agent-sandbox snapshots -q 2>/dev/null
+            __agent_sandbox_ids sb
+            __agent_sandbox_ids snap
         case exec timeout snapshot snapshots
-            test $n -eq 1; and agent-sandbox ls -q 2>/dev/null
+            test $n -eq 1; and __agent_sandbox_ids sb
         case cat files cp put
             if string match -q '*:*' -- $word
                 __agent_sandbox_paths
             else
-                agent-sandbox ls -q 2>/dev/null | string replace -r '$' :
+                __agent_sandbox_ids sb | string replace -r '$' :
             end
     end
 end

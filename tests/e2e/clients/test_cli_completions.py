@@ -4,6 +4,7 @@ import re
 import subprocess
 
 import pytest
+import trap as t
 from cli_kit import COMMAND, Cli, Terminal
 from harness import ROOT
 
@@ -93,6 +94,41 @@ def test_paths_in_a_sandbox(shell, server, box):
     found = shell(server.url, f"agent-sandbox cat {box.id}:")
     assert any(x.endswith("folder") for x in found) and not any("\x1b" in x for x in found)
     assert any(x.endswith("inner.txt") for x in shell(server.url, f"agent-sandbox cat {box.id}:folder/"))
+
+
+def test_names_of_a_sandbox_are_never_run(shell, server, box, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        "$(touch${IFS}RUN)",
+        "`touch${IFS}RUN`",
+        "x;touch${IFS}RUN",
+        "<(touch${IFS}RUN)",
+        "(touch RUN)",
+        "a$((RUN=1))",
+        "'",
+        "{a,b}",
+        "fine-ä.txt",
+    ):
+        box.put(f"bad/{name}")
+        box.put(f"bad/{name}.d/in")
+    for line in (f"cat {box.id}:bad/", f"cat {box.id}:bad/$(touch${{IFS}}RUN).d/", f"cp {box.id}:bad/x"):
+        found = shell(server.url, f"agent-sandbox {line}")
+        if line.endswith("bad/"):
+            assert any(x.endswith("fine-ä.txt") for x in found)
+            assert not any(c in x for x in found if "bad/" in x for c in "$`;(){}'")
+    assert not [p for p in tmp_path.rglob("*") if "RUN" in p.name]
+
+
+def test_ids_of_a_strange_server_are_never_run(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ("sb_$(touch${IFS}RUN)", "sb_`touch${IFS}RUN`", t.SANDBOX_ID)
+    trap = t.Trap()
+    trap.on("GET /v1/sandboxes", t.reply(200, {"sandboxes": [t.SANDBOX | {"id": name} for name in names]}))
+    trap.on("GET /v1/snapshots", t.reply(200, {"snapshots": [t.SNAPSHOT | {"id": "snap_$(touch${IFS}RUN)"}]}))
+    for line in ("show s", "rm ", "cat s", "fork s", "rollback x sn"):
+        assert not any("$" in x or "`" in x for x in shell(trap.url, f"agent-sandbox {line}") if x.startswith("s")), line
+    trap.close()
+    assert not [p for p in tmp_path.rglob("*") if "RUN" in p.name]
 
 
 def test_nothing_is_said_without_a_server(shell):
