@@ -27,7 +27,8 @@ struct call {
 	void (*item)(const struct m_d_item *);
 	uint64_t sandbox; /* D_CREATE */
 	uint32_t generation;
-	int sticky; /* D_DESTROY: waits for the true answer whatever happens */
+	char container[72]; /* D_ATTACH, D_INSPECT */
+	int sticky;         /* D_DESTROY: waits for the true answer whatever happens */
 };
 
 struct probe {
@@ -129,6 +130,7 @@ container_call(uint32_t type, const char *container, engine_done done, void *arg
 	struct call *call = call_new(type, done, arg);
 
 	strlcpy(m.container, container, sizeof(m.container));
+	strlcpy(call->container, container, sizeof(call->container));
 	chan_send(mgr.docker, type, call->id, &m, sizeof(m), NULL, 0, -1);
 }
 
@@ -189,6 +191,17 @@ engine_creating(uint64_t sandbox, uint32_t generation)
 	TAILQ_FOREACH (call, &calls, entry)
 		if (call->type == MSG_D_CREATE && call->sandbox == sandbox &&
 		    call->generation == generation)
+			return 1;
+	return 0;
+}
+
+int
+engine_attaching(const char *container)
+{
+	struct call *call;
+
+	TAILQ_FOREACH (call, &calls, entry)
+		if (call->type == MSG_D_ATTACH && strcmp(call->container, container) == 0)
 			return 1;
 	return 0;
 }

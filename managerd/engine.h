@@ -41,6 +41,9 @@ void engine_list(void (*item)(const struct m_d_item *), engine_done, void *arg);
 /* Forgets the callbacks of arg's calls. What a late D_CREATE makes is removed; a late stream is
  * closed. */
 void engine_drop(const void *arg);
+/* Whether an attach to it, dropped or not, is not answered yet: dockerd-proxy takes no second one.
+ */
+int engine_attaching(const char *container);
 /* The HTTP status for a failure. */
 uint32_t engine_status(enum d_failure);
 

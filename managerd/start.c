@@ -135,6 +135,11 @@ start_go(struct box *box)
 		renew_start(box); /* it was interrupted, or failed */
 		return;
 	}
+	if (engine_attaching(box->container)) { /* of a session that was lost meanwhile */
+		box->retry_us = time_boot_us() + 1000000;
+		start_failed(box, 502, "the Docker engine is still busy with the sandbox");
+		return;
+	}
 	box->session = session_new(box, box->generation, &owner, box);
 	engine_attach(box->container, on_attached, box);
 }

@@ -90,6 +90,31 @@ def test_rollback_is_the_only_one_that_makes_a_container_for_a_sandbox_without_o
     assert s.exec(b).fields["status"] == 200
 
 
+@pytest.mark.parametrize("lost", ["session", "engine"])
+def test_no_second_attach_is_asked_for_while_the_first_one_is_under_way(start, engine, lost):
+    s = start()
+    b = s.box()
+    s.hold.add("D_ATTACH")
+    with s.lock:
+        s.end_session(s.session_of(b)[0].id, 9)
+    waiting, data = s.exec_send(b)
+    assert wait_until(lambda: any(m.name == "D_ATTACH" for m in s.held))
+    if lost == "session":
+        with s.lock:
+            s.end_session(next(iter(s.sessions)), 9)
+    else:  # a ping that fails, while the call goes on
+        s.up = False
+        assert wait_until(lambda: s.call("ASK_HEALTH").fields["engine_up"] == 0)
+        s.up = True
+        assert wait_until(lambda: s.call("ASK_HEALTH").fields["engine_up"] == 1)
+    assert s.result(waiting).fields["status"] == 502
+    data.close()
+    assert wait_until(lambda: "still busy" in refused(s.exec(b), 502))
+    assert s.seen.count("D_ATTACH") == 2  # the first is that of its creation
+    s.release("D_ATTACH")
+    assert wait_until(lambda: s.exec(b).fields["status"] == 200) and s.p.alive()
+
+
 def two_snapshots(s, b):
     s.hold.add("S_SNAPSHOT")
     one = s.send("SNAPSHOT_MAKE", {"sandbox": b})
