@@ -109,10 +109,19 @@ def test_make_run_uses_the_engine_that_docker_host_names(engine, home):
         api = Api(f"http://127.0.0.1:{port}", (home / "keys/key").read_text())
         b = Box(api, api.post_sandbox({"memory_mb": 64}).json())
         assert b.sh("echo on") == "on\n"
+        # Another run beside it cannot have its data, and takes nothing from it that it needs after a crash.
+        other = env | {"AGENT_SANDBOX_PORT": str(free_port())}
+        second = subprocess.run([ROOT / "tools/run"], env=other, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=40)
+        assert second.returncode == 2 and "in use by another server" in second.stderr, second
+        apid = next(c for c in descendants(p.pid) if os.readlink(f"/proc/{c}/exe").endswith("/apid"))
+        os.kill(apid, signal.SIGKILL)
+        assert wait_until(lambda: not alive(apid) and api.fresh().healthy(), 20), (home / "log").read_text()
+        assert b.sh("echo on") == "on\n"
         assert b.delete().status_code == 204
     finally:
         p.send_signal(signal.SIGINT)
         assert p.wait(15) is not None
+    assert sorted(f.name for f in (home / "keys").iterdir()) == ["key"]
 
 
 def refused(home, **env):
