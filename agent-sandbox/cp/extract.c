@@ -50,7 +50,8 @@ failed(struct extract *x, const char *what, const char *name)
 static int
 failed_errno(struct extract *x, const char *name)
 {
-	say(x, strerror(errno), name);
+	/* The top has another name for now. */
+	say(x, strerror(errno), name != x->name ? name : "");
 	return -1;
 }
 
