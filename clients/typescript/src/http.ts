@@ -12,7 +12,7 @@ import {
   SandboxUnreachableError,
   refusal,
 } from "./errors.js";
-import { defaultUrl, environment, inBrowser, patience } from "./runtime.js";
+import { defaultUrl, environment, inBrowser, inDeno, patience } from "./runtime.js";
 import { Watch, words } from "./watch.js";
 
 /** A function like the global `fetch`. */
@@ -142,7 +142,9 @@ export class Http {
       const init: RequestInit = { method: request.method, headers, redirect: "manual", signal: watch.signal, ...patience() };
       if (json !== undefined) {
         headers["content-type"] = "application/json";
-        init.body = json;
+        // Deno sends a request again by itself when a kept connection ends, unless its body is a stream.
+        if (inDeno && request.repeatable !== true) Object.assign(init, { body: new Blob([json]).stream(), duplex: "half" });
+        else init.body = json;
       } else if (request.body !== undefined) {
         headers["content-type"] = "application/octet-stream";
         const opened = await request.body.open({ sent: () => watch.touch(), failed: (error) => (watch.source ??= { error }) });

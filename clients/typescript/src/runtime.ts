@@ -12,6 +12,8 @@ const globals = globalThis as unknown as Globals;
 /** In a browser bodies cannot be streamed to an HTTP/1.1 server, and headers of the connection are the browser's own. */
 export const inBrowser = globals.navigator?.userAgent?.startsWith("Mozilla/") === true;
 
+export const inDeno = "Deno" in globals;
+
 /** A variable of the environment; undefined where there is none, where it is empty, or where it may not be read. */
 export function environment(name: string): string | undefined {
   try {

@@ -3,18 +3,22 @@
 import contextlib
 import json
 import socket
+import subprocess
 import threading
 
+import agent_sandbox_sdk as sdk
 import pytest
 from cli_kit import Cli
+from drivers import clean_env
+from harness import ROOT
 from mcp_kit import Mcp
-from trap import SANDBOX_ID, SNAPSHOT_ID
+from trap import SANDBOX, SANDBOX_ID, SNAPSHOT_ID
 
 
 class Keeper:
     """Keeps connections for what is only read; closes them, without an answer, once something else was read from them."""
 
-    LISTS = json.dumps({"sandboxes": [{"id": SANDBOX_ID}], "snapshots": [{"id": SNAPSHOT_ID}]}).encode()
+    LISTS = json.dumps(SANDBOX | {"sandboxes": [{"id": SANDBOX_ID}], "snapshots": [{"id": SNAPSHOT_ID}]}).encode()
 
     def __init__(self):
         self.seen = []
@@ -83,3 +87,53 @@ def test_tool_that_loses_a_kept_connection_is_not_done_twice(keeper, tool, argum
 def test_verb_that_loses_a_kept_connection_is_not_done_twice(keeper, words):
     assert "what was done there is not known" in Cli(keeper.url).fails(5, *words)
     assert len(keeper.sent("GET")) == 1 and len(keeper.sent("POST")) == 1, keeper.seen
+
+
+SDK_CALLS = ["exec", "exec_stream", "snapshot", "rollback"]
+
+
+def test_calls_of_the_python_sdk_are_not_done_twice(keeper):
+    with sdk.SandboxClient(keeper.url, "k") as c:
+        sandbox = c.get(SANDBOX_ID)
+        for name in SDK_CALLS:
+            arguments = {"exec": ["x"], "exec_stream": ["x"], "rollback": [SNAPSHOT_ID]}.get(name, [])
+            with pytest.raises(sdk.SandboxConnectionLostError):
+                list(getattr(sandbox.refresh(), name)(*arguments))
+    assert len(keeper.sent("POST")) == len(SDK_CALLS), keeper.seen
+
+
+SCRIPT = """
+const [where, dist, id, snapshot] = globalThis.Deno?.args ?? process.argv.slice(2);
+const { SandboxClient } = await import(dist);
+const sandbox = await new SandboxClient({ baseUrl: where, apiKey: "k" }).get(id);
+const stream = async () => { for await (const _ of sandbox.execStream("x")); };
+for (const call of [() => sandbox.exec("x"), stream, () => sandbox.snapshot(), () => sandbox.rollback(snapshot)]) {
+  await sandbox.refresh();
+  await call().then(() => console.log("done"), (error) => console.log(error.name));
+}
+"""
+MODULES = ROOT / "build/node/node_modules"
+RUNTIMES = {
+    "node": [ROOT / "build/venv/bin/node"],
+    "bun": [MODULES / "@oven/bun-linux-x64-baseline/bin/bun"],
+    "deno": [MODULES / "@deno/linux-x64-glibc/deno", "run", "--no-lock", "--allow-all"],
+}
+
+
+@pytest.mark.parametrize("runtime", list(RUNTIMES))
+def test_calls_of_the_typescript_sdk_are_not_done_twice(keeper, tmp_path, runtime):
+    if not RUNTIMES[runtime][0].exists():
+        pytest.skip(f"{runtime} is not there")
+    subprocess.run(["make", "-s", "--no-print-directory", "clients-typescript"], cwd=ROOT, check=True, stdin=subprocess.DEVNULL)
+    (tmp_path / "once.mjs").write_text(SCRIPT)
+    words = [
+        *RUNTIMES[runtime],
+        tmp_path / "once.mjs",
+        keeper.url,
+        ROOT / "build/clients/typescript/dist/index.js",
+        SANDBOX_ID,
+        SNAPSHOT_ID,
+    ]
+    p = subprocess.run(words, env=clean_env(HOME=str(tmp_path)), capture_output=True, text=True, timeout=50)
+    assert p.stdout.split() == ["SandboxConnectionLostError"] * 4, p.stdout + p.stderr
+    assert len(keeper.sent("POST")) == 4, keeper.seen
