@@ -131,7 +131,7 @@ job_end(struct job *j, int status, json_t *answer)
 	struct owned *o = j->owned != NULL ? j->owned : owned_find(j->container);
 	enum d_failure why = status == 404 ? j->why : failure("remove", status, answer);
 
-	if (o == NULL)
+	if (o == NULL && j->container[0] == '\0')
 		o = owned_named(j->create.sandbox, j->create.generation);
 	/* One without an id is another job's, which is making it. */
 	if (o != NULL && (o == j->owned || (status == 404 && o->id[0] != '\0')))

@@ -12,6 +12,7 @@ import socket
 import struct
 import tarfile
 import tempfile
+import threading
 import time
 
 import layout
@@ -832,6 +833,26 @@ def test_destroy_by_name_finds_what_was_made(proxy, engine):
     assert proxy.ask("D_DESTROY", {"sandbox": 7, "generation": 1}).name == "D_DONE"
     assert len(engine.containers) == len(engine.volumes) == 1
     proxy.container()
+
+
+def test_late_answer_to_a_removal_forgets_no_container_that_was_made_meanwhile(proxy, engine):
+    c = proxy.container()
+    told = threading.Event()
+
+    def removed_and_not_said(conn, r):
+        del engine.containers[c]
+        told.wait(10)
+        return engine.send(conn, 204)
+
+    engine.rule(rf"DELETE .*/containers/{c}", times=1, call=removed_and_not_said)
+    kept = {"sandbox": 7, "generation": 1, "keep_volume": 1}
+    late = proxy.send("D_DESTROY", kept | {"container": c})
+    assert wait_until(lambda: c not in engine.containers)
+    assert proxy.ask("D_DESTROY", kept).name == "D_DONE"
+    new = proxy.container(keep_volume=1)
+    told.set()
+    assert proxy.answer(late).name == "D_DONE"
+    os.close(proxy.ask("D_ATTACH", {"container": new}).fd)
 
 
 def test_destroy_that_fails_says_so_and_can_be_repeated(proxy, engine):
