@@ -19,6 +19,8 @@ void file_read_open(struct channel *, const struct request *);
 void file_write_open(struct channel *, const struct request *);
 void file_list_open(struct channel *, const struct request *);
 int file_type(uint32_t st_mode); /* enum file_type of proto/data.h */
+/* ns since 1970; the ends of the range, 1677 and 2262, for what lies beyond. */
+int64_t file_mtime(const struct stat *);
 void file_meta(struct channel *, const struct stat *, int64_t first, int64_t length);
 
 #endif

@@ -144,7 +144,7 @@ put_entry(struct listing *l, const struct name *e, uint8_t *out)
 
 	if (fstatat(l->fd, e->text, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		g.size = st.st_size;
-		g.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+		g.mtime_ns = file_mtime(&st);
 		g.mode = st.st_mode & 07777;
 		g.type = (uint8_t)file_type(st.st_mode);
 	} else if (errno != EACCES) { /* a folder that may be read but not searched: names are all

@@ -30,12 +30,23 @@ file_type(uint32_t mode)
 			       : FILE_OTHER;
 }
 
+int64_t
+file_mtime(const struct stat *st)
+{
+	int64_t ns;
+
+	if (__builtin_mul_overflow((int64_t)st->st_mtim.tv_sec, 1000000000, &ns) ||
+	    __builtin_add_overflow(ns, (int64_t)st->st_mtim.tv_nsec, &ns))
+		return st->st_mtim.tv_sec < 0 ? INT64_MIN : INT64_MAX;
+	return ns;
+}
+
 void
 file_meta(struct channel *ch, const struct stat *st, int64_t first, int64_t length)
 {
 	struct g_meta m = {.size = st->st_size, .first = first, .length = length};
 
-	m.mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+	m.mtime_ns = file_mtime(st);
 	m.mode = st->st_mode & 07777;
 	m.type = (uint8_t)file_type(st->st_mode);
 	channel_meta(ch, &m);

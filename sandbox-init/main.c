@@ -32,6 +32,12 @@ static struct watch signals;
 static struct timer tick;
 static int attached;
 
+static int64_t
+bounded(uint64_t n)
+{
+	return n > INT64_MAX ? INT64_MAX : (int64_t)n;
+}
+
 static void
 on_tick(void *arg)
 {
@@ -42,8 +48,9 @@ on_tick(void *arg)
 	stream_tick();
 	/* Not into a queue that nobody empties. */
 	if (attached && stream_room() && statvfs("/workspace", &v) == 0) {
-		s.free_bytes = (int64_t)(v.f_bavail * v.f_frsize);
-		s.free_inodes = (int64_t)v.f_favail;
+		/* Some file systems count no inodes and say so with the largest number. */
+		s.free_bytes = bounded(v.f_bavail * v.f_frsize);
+		s.free_inodes = bounded(v.f_favail);
 		stream_send(G_STAT, 0, &s, sizeof(s), NULL, 0);
 	}
 	timer_set(&tick, loop_now() + TICK_US, on_tick, NULL);

@@ -111,6 +111,13 @@ def test_list_has_all_entries_sorted_with_their_kind_and_time(box):
     assert box.files("/").json()["path"] == "/"
 
 
+def test_times_beyond_what_nanoseconds_can_count_are_the_last_that_they_can(box):
+    """In /tmp, whose file system keeps them all."""
+    box.sh("mkdir /tmp/t; cd /tmp/t; touch -d 2400-01-01 late; touch -d 1500-01-01 early; touch -d 2200-01-01 still")
+    times = {e["name"]: e["modified_at"][:10] for e in box.files("/tmp/t").json()["entries"]}
+    assert times == {"early": "1677-09-21", "late": "2262-04-11", "still": "2200-01-01"}
+
+
 def test_list_of_many_entries_is_complete(box):
     box.python("import os; os.mkdir('m'); [open(f'm/{i:05}-' + 'x'*100, 'w').close() for i in range(5000)]")
     assert len(box.names("m")) == 5000

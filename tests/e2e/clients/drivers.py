@@ -34,7 +34,7 @@ class Failure(Exception):
 def clean_env(**more):
     """The environment without what leads a client elsewhere."""
     drop = re.compile(r"(AGENT_SANDBOX|XDG_CONFIG|NO_COLOR|NODE_)|(?i:.*_proxy$)")
-    return {k: v for k, v in os.environ.items() if not drop.match(k)} | {"HOME": "/nonexistent"} | more
+    return {k: v for k, v in os.environ.items() if not drop.match(k)} | {"HOME": "/proc/none"} | more
 
 
 class _InProcess:

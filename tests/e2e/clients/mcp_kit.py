@@ -23,7 +23,7 @@ ENVELOPE = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextp
 
 def environment(url, key=KEY, **more):
     env = {k: v for k, v in os.environ.items() if not k.lower().startswith(("agent_sandbox_", "http_proxy", "https_proxy", "all_proxy"))}
-    env |= {"AGENT_SANDBOX_URL": url, "HOME": "/nonexistent"} | ({"AGENT_SANDBOX_API_KEY": key} if key else {})
+    env |= {"AGENT_SANDBOX_URL": url, "HOME": "/proc/none"} | ({"AGENT_SANDBOX_API_KEY": key} if key else {})
     return env | {k: str(v) for k, v in more.items()}
 
 

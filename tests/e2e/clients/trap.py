@@ -153,6 +153,13 @@ class Trap:
             f.readline()
         return Seen(line[0], line[1], headers, body)
 
+    def _drain(self, client):
+        """As servers close who have not read all: an end with bytes unread would take the answer with it."""
+        client.shutdown(socket.SHUT_WR)
+        client.settimeout(10)
+        while client.recv(1 << 16):
+            pass
+
     def _answer(self, client, seen):
         with self._lock:
             self.seen.append(seen)
@@ -164,6 +171,8 @@ class Trap:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         elif isinstance(answer, bytes):
             client.sendall(answer)
+            if self.early:
+                self._drain(client)
         elif callable(answer):
             answer(client, seen, self._ended)
         else:
