@@ -39,7 +39,13 @@ RUNTIMES = {
 
 
 def env(**more):
-    return clean_env(PATH=f"{BIN}:{os.environ['PATH']}", npm_config_update_notifier="false", DENO_NO_UPDATE_CHECK="1", **more)
+    return clean_env(
+        PATH=f"{BIN}:{os.environ['PATH']}",
+        HOME=str(ROOT / "build/node"),
+        npm_config_update_notifier="false",
+        DENO_NO_UPDATE_CHECK="1",
+        **more,
+    )
 
 
 def ran(command, cwd, seconds=280, **more):
