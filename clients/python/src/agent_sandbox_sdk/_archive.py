@@ -13,6 +13,7 @@ import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from tarfile import HeaderError
 from typing import Any, Optional
 
 from ._errors import SandboxAnswerError, SandboxAPIError, one_line
@@ -123,13 +124,14 @@ class _Header(tarfile.TarInfo):
     """Says when a header is broken, which tarfile takes for the end of the archive."""
 
     @classmethod
-    def frombuf(cls, buf: Any, encoding: str, errors: str) -> _Header:
+    def fromtarfile(cls, tarfile: Any) -> _Header:
         try:
-            return super().frombuf(buf, encoding, errors)
-        except tarfile.HeaderError as exc:
-            if len(buf) == _BLOCK and any(buf):
-                raise _hostile(f"an archive that cannot be read: {exc}") from None
-            raise
+            return super().fromtarfile(tarfile)
+        except HeaderError as exc:
+            # Its end, marked or not, is judged by whoever counts the bytes.
+            if type(exc).__name__ in ("EOFHeaderError", "EmptyHeaderError", "TruncatedHeaderError"):
+                raise
+            raise _hostile(f"an archive that cannot be read: {exc}") from None
 
 
 class FolderSink:
