@@ -420,8 +420,9 @@ class Server:
             extra += vols[1:]
         return extra
 
-    def clean(self, seconds=10):
-        """Wait until nothing is on the engine that no sandbox accounts for."""
+    def clean(self, seconds=45):
+        """Wait until nothing is on the engine that no sandbox accounts for: what a busy engine finishes after a restart is found
+        when the server looks again, after half a minute."""
         assert wait_until(lambda: not self.orphans(), seconds, 0.2), f"left on the engine: {self.orphans()}\n{self.tail()}"
 
     def close(self):

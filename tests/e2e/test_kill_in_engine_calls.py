@@ -19,7 +19,7 @@ CALLS = {
 }
 
 
-@pytest.mark.limit(180)
+@pytest.mark.limit(300)
 @pytest.mark.parametrize("victim", PROGRAMS)
 @pytest.mark.parametrize("operation", list(CALLS))
 def test_kill_of_a_program_while_an_engine_call_is_under_way(scene, operation, victim):
