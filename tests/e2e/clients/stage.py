@@ -222,10 +222,12 @@ class Stage:
         for d in self.doors:
             d.close()
         mine = os.readlink(f"/proc/{self.holder.pid}/ns/net")
-        left = [p for p in os.listdir("/proc") if p.isdigit() and int(p) != self.holder.pid and self.lives_here(p, mine)]
-        told = [Path(f"/proc/{p}/cmdline").read_text().replace("\0", " ") for p in left]
-        for p in left:
-            os.kill(int(p), signal.SIGKILL)
+        told = []
+        for p in os.listdir("/proc"):
+            if p.isdigit() and int(p) != self.holder.pid and self.lives_here(p, mine):
+                with contextlib.suppress(OSError):  # it has ended meanwhile
+                    told.append(Path(f"/proc/{p}/cmdline").read_text().replace("\0", " "))
+                    os.kill(int(p), signal.SIGKILL)
         self.holder.kill()
         self.holder.wait()
         shutil.rmtree(self.shared, ignore_errors=True)
