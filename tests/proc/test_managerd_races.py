@@ -51,7 +51,7 @@ def test_rollback_that_fails_leaves_a_sandbox_running_that_was_started_meanwhile
     snap, cid = s.snap(b), container_of(engine, b)
     engine.containers[cid][2] = layout.STATE_EXITED
     s.event(layout.EVENT_DIE, cid)
-    assert wait_until(lambda: s.get(b).fields["status"] == layout.SANDBOX_STOPPED)
+    assert wait_until(lambda: s.get(b).fields["status"] == layout.SANDBOX_STOPPED and not s.session_of(b))
     s.hold |= {"UP", "S_RESTORE"}
     waiting, data = s.exec_send(b)
     assert wait_until(lambda: s.session_of(b))
