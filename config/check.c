@@ -128,6 +128,16 @@ check_log_level(struct config *c, char *text)
 }
 
 static int
+check_network(const struct config *c, char *text)
+{
+	const char *mode = c->str[CFG_NETWORK_MODE];
+
+	if (strcmp(mode, "bridge") != 0 && strcmp(mode, "proxy") != 0)
+		return config_refuse(text, NAME(NETWORK_MODE) ": must be bridge or proxy");
+	return 0;
+}
+
+static int
 check_maxima(const struct config *c, char *text)
 {
 #define PAIR(def, max)                           \
@@ -160,7 +170,8 @@ config_check(struct settings *s, char *text)
 	struct config *c = &s->c;
 
 	if (check_log_level(c, text) == -1 || check_keys(c, text) == -1 ||
-	    check_user(c, text) == -1 || check_names(c, text) == -1 || check_maxima(c, text) == -1)
+	    check_user(c, text) == -1 || check_names(c, text) == -1 ||
+	    check_network(c, text) == -1 || check_maxima(c, text) == -1)
 		return -1;
 	if (!all_graph(c->str[CFG_HOST], strlen(c->str[CFG_HOST])) ||
 	    strlen(c->str[CFG_HOST]) > 255)

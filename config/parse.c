@@ -48,7 +48,7 @@ static const struct {
     {"DEFAULT_MEMORY_MB", -1},
     {"MAX_MEMORY_MB", -1},
     {"MAX_OUTPUT_BYTES", -1},
-    {"EGRESS_ALLOWLIST", -1},
+    {"EGRESS_ALLOWLIST", CFG_EGRESS_ALLOWLIST},
     {"SNAPSHOT_DIR", -1},
 };
 

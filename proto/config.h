@@ -14,7 +14,8 @@
 #define TO_MANAGERD 2
 #define TO_DOCKERD_PROXY 4
 #define TO_SESSIOND 8
-#define TO_ALL 15
+#define TO_EGRESSD 16
+#define TO_ALL 31
 
 #define CONFIG_STRING_MAX 32768
 
@@ -87,7 +88,21 @@
 	    "free space below which a sandbox's commands are ended, in MiB")                      \
 	X(LOG_LEVEL, STR, "info", 0, 0, TO_ALL, "debug, info, warn or error")                     \
 	X(DOCS, BOOL, "true", 0, 1, TO_APID,                                                      \
-	    "serve the pages /docs and /console, and /openapi.json")
+	    "serve the pages /docs and /console, and /openapi.json")                              \
+	X(NETWORK_MODE, STR, "bridge", 0, 0, TO_MANAGERD | TO_DOCKERD_PROXY,                      \
+	    "what network: true means: bridge, or proxy (public addresses only, by egressd)")     \
+	X(EGRESS_ALLOWLIST, STR, "", 0, 0, TO_MANAGERD | TO_DOCKERD_PROXY | TO_EGRESSD,           \
+	    "hosts that sandboxes may reach at most; empty: each asks for its own")               \
+	X(EGRESS_CONNECTIONS, INT, "256", 1, 256, TO_EGRESSD,                                     \
+	    "connections to the outside of one sandbox at once")                                  \
+	X(EGRESS_RATE, INT, "100", 1, 100000, TO_EGRESSD,                                         \
+	    "new connections to the outside of one sandbox in a second")                          \
+	X(EGRESS_BYTES, INT, "10737418240", 1024, 1099511627776, TO_EGRESSD,                      \
+	    "bytes that one sandbox may exchange with the outside, both ways together")           \
+	X(EGRESS_IDLE_SECONDS, INT, "300", 1, 86400, TO_EGRESSD,                                  \
+	    "after so long without a byte a connection to the outside is ended")                  \
+	X(EGRESS_SECONDS, INT, "3600", 1, 604800, TO_EGRESSD,                                     \
+	    "longest time of a connection to the outside")
 
 enum config_type { CONFIG_INT, CONFIG_BOOL, CONFIG_STR, CONFIG_DEC };
 

@@ -12,10 +12,11 @@
 /* Fixed descriptors of an exec'ed program. */
 #define FD_LOG 2
 #define FD_PARENT 3
-/* apid: 4 = managerd, 5 = listening socket; managerd: 4 = apid, 5 = dockerd-proxy; dockerd-proxy: 4
- * = managerd; sessiond: 4 = managerd. */
+/* apid: 4 = managerd, 5 = listening socket; managerd: 4 = apid, 5 = dockerd-proxy, 6 = egressd;
+ * dockerd-proxy, egressd, sessiond: 4 = managerd. */
 #define FD_PEER 4
 #define FD_SECOND 5
+#define FD_THIRD 6
 
 #define PARENT_PATH_MAX 1024
 #define PARENT_NAME_MAX 64

@@ -214,14 +214,15 @@ names_of_the_older_system_are_taken_warned_about_or_refused(void **state)
 {
 	static const char *const idle[] = {"AGENTBOX_DEFAULT_TIMEOUT_SECONDS",
 	    "AGENTBOX_DEFAULT_MEMORY_MB", "AGENTBOX_MAX_MEMORY_MB", "AGENTBOX_MAX_OUTPUT_BYTES",
-	    "AGENTBOX_DOCKER_NODE_IMAGE", "AGENTBOX_EGRESS_ALLOWLIST", "AGENTBOX_SNAPSHOT_DIR",
-	    "AGENTBOX_SOMETHING_ELSE"};
+	    "AGENTBOX_DOCKER_NODE_IMAGE", "AGENTBOX_SNAPSHOT_DIR", "AGENTBOX_SOMETHING_ELSE"};
 	struct settings *s = *state;
 
 	assert_int_equal(put(s, "AGENTBOX_PORT", "81"), 0);
 	assert_int_equal(put(s, "AGENTBOX_DOCKER_IMAGE", "img"), 0);
 	assert_int_equal(s->c.num[CFG_PORT], 81);
 	assert_string_equal(s->c.str[CFG_DEFAULT_IMAGE], "img");
+	assert_int_equal(put(s, "AGENTBOX_EGRESS_ALLOWLIST", "a.example"), 0);
+	assert_string_equal(s->c.str[CFG_EGRESS_ALLOWLIST], "a.example");
 	assert_int_equal(put(s, "AGENTBOX_PORT", "x"), -1);
 	assert_non_null(strstr(text, "AGENTBOX_PORT"));
 	for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {
