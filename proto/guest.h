@@ -23,6 +23,23 @@
  *
  * Order inside: requests are served concurrently, frames of one channel in order. Texts in END are
  * fit for the client.
+ *
+ * A way out. EGRESS says that there is one, and may come again: from then until the next HELLO
+ * sandbox-init listens on loopback and opens channels GUEST_CHANNELS + 1 … GUEST_CHANNELS +
+ * GUEST_DIALS, one per connection. Each has GUEST_DIAL_WINDOW bytes of credit in each direction for
+ * DATA, given back by WINDOW; more is a breach. The life of such a channel:
+ *   DIAL (from inside) opens it.
+ *   DIALED (from outside, once) is the verdict. Only if that is DIAL_OK do DATA, DATA_END and
+ *     WINDOW follow, in both directions and independently.
+ *   DATA_END (empty; once from each side) ends one direction: a half close. WINDOW may still come.
+ *   CLOSE is sent once by each side and is its last frame there: when both directions have ended
+ *     and all bytes that came are handed on, or earlier to abort, at any time after DIAL. Who gets
+ *     CLOSE without DATA_END before it throws away what it has not yet handed on, resets its side
+ *     of the connection and sends CLOSE; who gets it after DATA_END first hands on what it has.
+ *     What crosses the own CLOSE is thrown away.
+ *   When CLOSE went both ways the channel is closed, and DIAL may use the number again.
+ * sessiond sends CLOSE behind a verdict that is not DIAL_OK, and instead of one when CLOSE came
+ * first. HELLO closes all of these channels at once, without a word.
  */
 #ifndef PROTO_GUEST_H
 #define PROTO_GUEST_H
@@ -30,10 +47,12 @@
 #include <stdint.h>
 
 #ifndef GUEST_VERSION /* tests build with another one */
-#define GUEST_VERSION 1
+#define GUEST_VERSION 2
 #endif
 #define GUEST_CHANNELS 64
 #define GUEST_WINDOW (256 * 1024)
+#define GUEST_DIALS 256 /* connections out at once; further ones wait for their turn */
+#define GUEST_DIAL_WINDOW 65536
 #define GUEST_PADDING (65536 + 16)
 #define GUEST_TEXT_MAX 4096
 /* sandbox-init's exit status when the image's own /workspace holds something that is not the
@@ -55,12 +74,15 @@ enum guest_type {
 	G_LIST,   /* struct g_file, path */
 	G_EXPORT, /* struct g_file, path: a pax tar; G_FLAG_FREEZE for snapshots */
 	G_IMPORT, /* struct g_file, path; then DATA*, DATA_END: a tar; G_FLAG_RESTORE */
-	G_CLOSE,
+	G_CLOSE,  /* a DIAL channel: both ways */
+	G_EGRESS, /* channel 0: the list (proto/dial.h), or "*": any public address */
+	G_DIALED, /* struct g_dialed, text of at most DIAL_TEXT_MAX bytes */
 
 	/* both ways */
 	G_DATA = 32, /* bytes */
-	G_DATA_END,  /* struct g_size: all bytes were sent. Outwards END says it instead */
-	G_WINDOW,    /* struct g_number: bytes of credit given */
+	G_DATA_END, /* struct g_size: all bytes were sent. Outwards END says it instead. DIAL: empty
+		     */
+	G_WINDOW,   /* struct g_number: bytes of credit given */
 
 	/* sandbox-init -> sessiond */
 	G_HELLO_ACK = 64, /* struct g_hello; channel 0 */
@@ -73,6 +95,7 @@ enum guest_type {
 	G_ENTRY, /* one or more of: struct g_entry, name (name_len bytes), each padded with zeros to
 		    8 bytes */
 	G_END,   /* struct g_end, text; final */
+	G_DIAL,  /* struct g_dial, then the name: 1 … DIAL_NAME_MAX bytes of any value */
 };
 
 /* Integers little-endian, structs packed by hand to multiples of 8. */
@@ -168,6 +191,17 @@ struct g_end {
 			    500 507 */
 	uint32_t pad;
 	int64_t bytes; /* data bytes sent or taken; 416: the file's size */
+};
+
+struct g_dial {
+	uint16_t port; /* not 0 */
+	uint8_t how;   /* enum dial_how */
+	uint8_t pad[5];
+};
+
+struct g_dialed {
+	uint32_t verdict; /* enum dial_verdict */
+	uint32_t pad;
 };
 
 #endif

@@ -134,9 +134,18 @@ def parse_header(path):
 
 def load():
     CONST["MSG_MAX"] = 65536
-    for name in ("common/frame.h", "common/record.h", "common/log.h", "proto/config.h", "proto/parent.h", "proto/job.h", "proto/data.h"):
+    for name in (
+        "common/frame.h",
+        "common/record.h",
+        "common/log.h",
+        "proto/config.h",
+        "proto/parent.h",
+        "proto/job.h",
+        "proto/data.h",
+        "proto/dial.h",
+    ):
         parse_header(ROOT / name)
-    done = {"config.h", "parent.h", "job.h", "data.h"}
+    done = {"config.h", "parent.h", "job.h", "data.h", "dial.h"}
     for path in HEADERS:
         if path.name not in done:
             parse_header(path)
