@@ -20,6 +20,7 @@
 
 #define PARENT_PATH_MAX 1024
 #define PARENT_NAME_MAX 64
+#define RESOLV_MAX 256
 
 /* What to do with a data directory that was copied here from elsewhere. */
 enum instance_rule {
@@ -80,12 +81,19 @@ struct m_session_over {
 	X(PARENT, P_SESSION_OVER, struct m_session_over, 0, FD_NONE) \
 	X(PARENT, P_PARTIAL, struct m_none, 0, FD_NONE)
 
+/* To egressd, right behind P_START and whenever they change. tail: addresses of name servers, with
+ * commas between. */
+#define PARENT_EGRESSD(X) X(PARENT, P_RESOLV, struct m_none, RESOLV_MAX, FD_NONE)
+
 enum { PARENT_CHILD_BASE = 0x0100 - 1, PARENT_CHILD(CHAN_X_ENUM) };
 enum { PARENT_MANAGERD_BASE = 0x0180 - 1, PARENT_MANAGERD(CHAN_X_ENUM) };
+enum { PARENT_EGRESSD_BASE = 0x01c0 - 1, PARENT_EGRESSD(CHAN_X_ENUM) };
 PARENT_CHILD(CHAN_X_ASSERT)
 PARENT_MANAGERD(CHAN_X_ASSERT)
+PARENT_EGRESSD(CHAN_X_ASSERT)
 PARENT_CHILD(CHAN_X_SEND)
 PARENT_MANAGERD(CHAN_X_SEND)
+PARENT_EGRESSD(CHAN_X_SEND)
 
 /* apid, dockerd-proxy, sessiond */
 static const struct msg_spec parent_child_specs[] = {PARENT_CHILD(CHAN_X_SPEC)};
@@ -96,5 +104,10 @@ static const struct msg_spec parent_managerd_specs[] = {
     PARENT_CHILD(CHAN_X_SPEC) PARENT_MANAGERD(CHAN_X_SPEC)};
 static const struct chan_proto parent_managerd_proto __attribute__((unused)) = {"parent-managerd",
     parent_managerd_specs, sizeof(parent_managerd_specs) / sizeof(parent_managerd_specs[0])};
+
+static const struct msg_spec parent_egressd_specs[] = {
+    PARENT_CHILD(CHAN_X_SPEC) PARENT_EGRESSD(CHAN_X_SPEC)};
+static const struct chan_proto parent_egressd_proto __attribute__((unused)) = {"parent-egressd",
+    parent_egressd_specs, sizeof(parent_egressd_specs) / sizeof(parent_egressd_specs[0])};
 
 #endif
