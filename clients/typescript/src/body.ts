@@ -20,12 +20,18 @@ export type Content = string | Uint8Array | ArrayBuffer | Blob | ByteSource | ((
 /** What fetch sends; not by the name that only the types of browsers have. */
 type Sendable = NonNullable<RequestInit["body"]>;
 
+/** What of fetch's options a body is. */
+export interface Opened {
+  body: Sendable;
+  duplex?: "half";
+}
+
 /** A body that fetch takes. Made anew for each try. */
 export interface Body {
   readonly total: number | null;
   /** Whether `open` can be called again. */
   readonly again: boolean;
-  open(watched: Watched): Promise<{ body: Sendable; duplex?: "half" }>;
+  open(watched: Watched): Promise<Opened>;
 }
 
 /** What a body tells to those who send it. */

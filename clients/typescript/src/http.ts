@@ -1,7 +1,7 @@
 /** One request: where to, with which key, how often, and whether the server took it. */
 
 import { Answer } from "./answer.js";
-import type { Body } from "./body.js";
+import type { Body, Opened } from "./body.js";
 import {
   SandboxAnswerError,
   SandboxConfigError,
@@ -142,12 +142,11 @@ export class Http {
       const init: RequestInit = { method: request.method, headers, redirect: "manual", signal: watch.signal, ...patience() };
       if (json !== undefined) {
         headers["content-type"] = "application/json";
-        // Deno sends a request again by itself when a kept connection ends, unless its body is a stream.
-        if (inDeno && request.repeatable !== true) Object.assign(init, { body: new Blob([json]).stream(), duplex: "half" });
-        else init.body = json;
+        Object.assign(init, once(request) ? streamed(json) : { body: json });
       } else if (request.body !== undefined) {
         headers["content-type"] = "application/octet-stream";
-        const opened = await request.body.open({ sent: () => watch.touch(), failed: (error) => (watch.source ??= { error }) });
+        let opened = await request.body.open({ sent: () => watch.touch(), failed: (error) => (watch.source ??= { error }) });
+        if (once(request) && opened.duplex === undefined) opened = streamed(opened.body as BlobPart);
         watch.streams = opened.duplex !== undefined;
         // With another mode, or a window, Node's fetch keeps all of a streamed body in memory, to send it to where a redirect leads.
         Object.assign(init, opened, watch.streams ? { redirect: "error", window: null } : {});
@@ -192,6 +191,15 @@ export class Http {
       requestId: response.headers.get("x-request-id") ?? undefined,
     });
   }
+}
+
+/** Deno sends a request again by itself when a kept connection ends, unless its body is a stream. */
+function once(request: Request): boolean {
+  return inDeno && request.repeatable !== true;
+}
+
+function streamed(content: BlobPart): Opened {
+  return { body: new Blob([content]).stream(), duplex: "half" };
 }
 
 function mayRepeat(request: Request): boolean {

@@ -106,8 +106,10 @@ SCRIPT = """
 const [where, dist, id, snapshot] = globalThis.Deno?.args ?? process.argv.slice(2);
 const { SandboxClient } = await import(dist);
 const sandbox = await new SandboxClient({ baseUrl: where, apiKey: "k" }).get(id);
-const stream = async () => { for await (const _ of sandbox.execStream("x")); };
-for (const call of [() => sandbox.exec("x"), stream, () => sandbox.snapshot(), () => sandbox.rollback(snapshot)]) {
+const stream = async (stdin) => { for await (const _ of sandbox.execStream("x", { stdin })); };
+const inputs = [undefined, "x".repeat(100000), new Uint8Array(5), new Blob(["x"]), () => [new Uint8Array(5)]];
+const streams = inputs.map((stdin) => () => stream(stdin));
+for (const call of [() => sandbox.exec("x"), ...streams, () => sandbox.snapshot(), () => sandbox.rollback(snapshot)]) {
   await sandbox.refresh();
   await call().then(() => console.log("done"), (error) => console.log(error.name));
 }
@@ -135,5 +137,5 @@ def test_calls_of_the_typescript_sdk_are_not_done_twice(keeper, tmp_path, runtim
         SNAPSHOT_ID,
     ]
     p = subprocess.run(words, env=clean_env(HOME=str(tmp_path)), capture_output=True, text=True, timeout=50)
-    assert p.stdout.split() == ["SandboxConnectionLostError"] * 4, p.stdout + p.stderr
-    assert len(keeper.sent("POST")) == 4, keeper.seen
+    assert p.stdout.split() == ["SandboxConnectionLostError"] * 8, p.stdout + p.stderr
+    assert len(keeper.sent("POST")) == 8, keeper.seen
