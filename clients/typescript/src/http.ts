@@ -12,7 +12,7 @@ import {
   SandboxUnreachableError,
   refusal,
 } from "./errors.js";
-import { defaultUrl, environment, inBrowser, inDeno, patience } from "./runtime.js";
+import { defaultUrl, environment, inBrowser, inDeno, manner } from "./runtime.js";
 import { Watch, words } from "./watch.js";
 
 /** A function like the global `fetch`. */
@@ -139,7 +139,7 @@ export class Http {
       if (request.idempotencyKey !== undefined) headers["idempotency-key"] = request.idempotencyKey;
       if (request.range !== undefined) headers["range"] = request.range;
       if (!inBrowser) headers["accept-encoding"] = "identity";
-      const init: RequestInit = { method: request.method, headers, redirect: "manual", signal: watch.signal, ...patience() };
+      const init: RequestInit = { method: request.method, headers, redirect: "manual", signal: watch.signal, ...manner(this.url) };
       if (json !== undefined) {
         headers["content-type"] = "application/json";
         Object.assign(init, once(request) ? streamed(json) : { body: json });

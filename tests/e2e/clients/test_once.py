@@ -122,20 +122,39 @@ RUNTIMES = {
 }
 
 
-@pytest.mark.parametrize("runtime", list(RUNTIMES))
-def test_calls_of_the_typescript_sdk_are_not_done_twice(keeper, tmp_path, runtime):
+def typescript(runtime, folder, script, *words, **env):
     if not RUNTIMES[runtime][0].exists():
         pytest.skip(f"{runtime} is not there")
     subprocess.run(["make", "-s", "--no-print-directory", "clients-typescript"], cwd=ROOT, check=True, stdin=subprocess.DEVNULL)
-    (tmp_path / "once.mjs").write_text(SCRIPT)
-    words = [
-        *RUNTIMES[runtime],
-        tmp_path / "once.mjs",
-        keeper.url,
-        ROOT / "build/clients/typescript/dist/index.js",
-        SANDBOX_ID,
-        SNAPSHOT_ID,
-    ]
-    p = subprocess.run(words, env=clean_env(HOME=str(tmp_path)), capture_output=True, text=True, timeout=50)
+    (folder / "once.mjs").write_text(script)
+    command = [*RUNTIMES[runtime], folder / "once.mjs", words[0], ROOT / "build/clients/typescript/dist/index.js", *words[1:]]
+    return subprocess.run(
+        command, env=clean_env(HOME=str(folder), DENO_NO_UPDATE_CHECK="1", **env), capture_output=True, text=True, timeout=50
+    )
+
+
+@pytest.mark.parametrize("runtime", list(RUNTIMES))
+def test_calls_of_the_typescript_sdk_are_not_done_twice(keeper, tmp_path, runtime):
+    p = typescript(runtime, tmp_path, SCRIPT, keeper.url, SANDBOX_ID, SNAPSHOT_ID)
     assert p.stdout.split() == ["SandboxConnectionLostError"] * 8, p.stdout + p.stderr
     assert len(keeper.sent("POST")) == 8, keeper.seen
+
+
+LOCAL = """
+const [where, dist, id] = globalThis.Deno?.args ?? process.argv.slice(2);
+const { SandboxClient } = await import(dist);
+console.log((await new SandboxClient({ baseUrl: where, apiKey: "k" }).get(id)).id, process.env.NO_PROXY);
+"""
+
+
+@pytest.mark.parametrize("others", [{}, {"NO_PROXY": "box.example", "no_proxy": "box.example"}], ids=["", "with exceptions"])
+@pytest.mark.parametrize("runtime", list(RUNTIMES))
+def test_key_for_a_server_on_this_machine_goes_to_no_proxy(keeper, tmp_path, runtime, others):
+    proxy = Keeper()
+    try:
+        env = dict.fromkeys(("http_proxy", "HTTP_PROXY", "ALL_PROXY"), proxy.url) | {"NODE_USE_ENV_PROXY": "1"} | others
+        p = typescript(runtime, tmp_path, LOCAL, keeper.url, SANDBOX_ID, **env)
+        assert p.stdout.split() == [SANDBOX_ID, others.get("NO_PROXY", "undefined")], p.stdout + p.stderr
+        assert keeper.sent("GET") and not proxy.seen, proxy.seen
+    finally:
+        proxy.close()
