@@ -6,6 +6,7 @@
 #include "clients/api/text.h"
 #include "clients/mcp/mcp.h"
 #include "clients/mcp/mend.h"
+#include "clients/mcp/salvage.h"
 #include "common/log.h"
 
 #define META "io.modelcontextprotocol/"
@@ -365,10 +366,10 @@ on_batch(struct mcp *m, json_t *messages, size_t weight)
 
 /* A message must have an answer by its id, also when half a character is in it somewhere. */
 static json_t *
-read_message(const char *line, size_t n)
+read_message(const char *line, size_t n, json_error_t *why)
 {
 	const size_t flags = JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES;
-	json_t *message = json_loadb(line, n, flags, NULL);
+	json_t *message = json_loadb(line, n, flags, why);
 	char *mended;
 
 	if (message != NULL)
@@ -377,15 +378,29 @@ read_message(const char *line, size_t n)
 		fatal("message of %zu bytes", n);
 	memcpy(mended, line, n);
 	if (mend_halves(mended, n) > 0)
-		message = json_loadb(mended, n, flags, NULL);
+		message = json_loadb(mended, n, flags, why);
 	free(mended);
 	return message;
+}
+
+/* What the parser says is for whoever wrote the message; a model can choose another number. */
+static void
+refuse_line(struct mcp *m, const char *line, size_t n, const json_error_t *e)
+{
+	json_t *id = salvage_id(line, n);
+	char why[200], text[250];
+
+	text_line(e->text, strlen(e->text), why, sizeof(why));
+	snprintf(text, sizeof(text), "not a message in JSON: %s", why);
+	session_answer(m, NULL, rpc_error(id, RPC_PARSE_ERROR, text, NULL));
+	json_decref(id);
 }
 
 void
 session_line(void *arg, const char *line, size_t n)
 {
 	struct mcp *m = arg;
+	json_error_t why;
 	json_t *message;
 
 	if (line == NULL) {
@@ -393,9 +408,8 @@ session_line(void *arg, const char *line, size_t n)
 		    rpc_error(NULL, RPC_INVALID_REQUEST, "a message of more than 16 MiB", NULL));
 		return;
 	}
-	if ((message = read_message(line, n)) == NULL) {
-		session_answer(
-		    m, NULL, rpc_error(NULL, RPC_PARSE_ERROR, "not a message in JSON", NULL));
+	if ((message = read_message(line, n, &why)) == NULL) {
+		refuse_line(m, line, n, &why);
 		return;
 	}
 	if (json_is_array(message))
