@@ -5,6 +5,7 @@
 
 #include "agent-sandboxd/parent.h"
 #include "common/log.h"
+#include "common/pool_list.h"
 
 static struct process *
 find(struct parent *p, uint64_t session)
@@ -28,7 +29,7 @@ tell_over(struct parent *p, uint64_t session, int status)
 static void
 start(struct parent *p, struct chan *c, const struct m_session *m)
 {
-	size_t max = 2 * (size_t)p->set.c.num[CFG_MAX_SANDBOXES] + 8;
+	size_t max = 2 * (size_t)(p->set.c.num[CFG_MAX_SANDBOXES] + pool_kept(&p->set.c)) + 8;
 	struct process *s = NULL;
 	int end = -1;
 

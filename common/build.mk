@@ -1,5 +1,5 @@
 # Mechanism shared by the programs. COMMON: for all; COMMON_EVENT: with libevent.
-COMMON_MODULES := log ids items chan chan_gate record child_setup confine confine_groups confine_filter confine_root confine_landlock confine_client
+COMMON_MODULES := log ids items pool_list chan chan_gate record child_setup confine confine_groups confine_filter confine_root confine_landlock confine_client
 COMMON := $(COMMON_MODULES:%=$(BUILD)/obj/common/%.o)
 COMMON_EVENT := $(COMMON) $(addprefix $(BUILD)/obj/common/,chan_event.o child.o)
 FRAME := $(BUILD)/obj/common/frame.o

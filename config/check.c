@@ -6,8 +6,10 @@
 #include <string.h>
 #include <bsd/stdlib.h>
 
+#include "common/image_ref.h"
 #include "common/items.h"
 #include "common/log.h"
+#include "common/pool_list.h"
 #include "config/settings.h"
 
 #define NAME(key) "AGENT_SANDBOX_" #key
@@ -164,6 +166,33 @@ check_maxima(const struct config *c, char *text)
 	return 0;
 }
 
+/* An image that may not be used is said where it was named; without a name it is only not kept. */
+static int
+check_pool(const struct config *c, char *text)
+{
+	const char *list = c->str[CFG_POOL];
+	struct pool_item item;
+	struct image_ref ref;
+	char image[IMAGE_NAME_MAX + 1];
+
+	if (pool_asked(c) == -1)
+		return config_refuse(text,
+		    NAME(POOL) ": must be IMAGE=N with commas between, or N, at most %d each",
+		    POOL_MEMBERS_MAX);
+	while (pool_next(&list, &item) == 1) {
+		if (item.image == NULL)
+			continue;
+		snprintf(image, sizeof(image), "%.*s", (int)item.len, item.image);
+		if (item.len > IMAGE_NAME_MAX || image_parse(image, item.len, &ref) == -1)
+			return config_refuse(
+			    text, NAME(POOL) ": %.100s is not the name of an image", image);
+		if (!image_allowed(c->str[CFG_ALLOWED_IMAGES], image, &ref))
+			return config_refuse(text,
+			    NAME(POOL) ": %.100s is not covered by " NAME(ALLOWED_IMAGES), image);
+	}
+	return 0;
+}
+
 int
 config_check(struct settings *s, char *text)
 {
@@ -171,7 +200,8 @@ config_check(struct settings *s, char *text)
 
 	if (check_log_level(c, text) == -1 || check_keys(c, text) == -1 ||
 	    check_user(c, text) == -1 || check_names(c, text) == -1 ||
-	    check_network(c, text) == -1 || check_maxima(c, text) == -1)
+	    check_network(c, text) == -1 || check_maxima(c, text) == -1 ||
+	    check_pool(c, text) == -1)
 		return -1;
 	if (!all_graph(c->str[CFG_HOST], strlen(c->str[CFG_HOST])) ||
 	    strlen(c->str[CFG_HOST]) > 255)

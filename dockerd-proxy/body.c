@@ -87,27 +87,58 @@ put_lasting(json_t *h, int64_t memory)
 
 /* managerd has checked the limits against the same maxima; it is not believed. */
 static void
-put_limits(json_t *h, const struct m_d_create *m)
+put_resources(json_t *h, int64_t nano_cpus, int64_t memory, int64_t pids)
 {
 	const int64_t *max = proxy.config->num;
 	int64_t cpus =
-	    clamp(clamp(m->nano_cpus, 10000000, max[CFG_MAX_CPUS]), 10000000, proxy.nano_cpus);
-	int64_t memory = clamp(m->memory_mb, 16, max[CFG_MAX_MEMORY_MB]);
-	int64_t pids = clamp(m->pids_limit, 8, max[CFG_MAX_PIDS_LIMIT]);
-	json_t *limits = json_pack("[oo]", ulimit("core", 0, 0), ulimit("nofile", 1024, 4096));
+	    clamp(clamp(nano_cpus, 10000000, max[CFG_MAX_CPUS]), 10000000, proxy.nano_cpus);
 
 	put_number(h, "NanoCpus", cpus);
 	put_number(h, "Memory", memory * MIB);
 	put_number(h, "MemorySwap", memory * MIB); /* equal: no swap */
+	put_number(h, "PidsLimit", pids);
+}
+
+static int64_t
+memory_of(int64_t memory, int64_t most)
+{
+	return clamp(memory, 16, most);
+}
+
+static int64_t
+pids_of(int64_t pids)
+{
+	return clamp(pids, 8, proxy.config->num[CFG_MAX_PIDS_LIMIT]);
+}
+
+static void
+put_limits(json_t *h, const struct m_d_create *m)
+{
+	/* Those that nobody asked for yet cannot have more than the default. */
+	int most = m->sandbox == 0 && m->pool != 0 ? CFG_DEFAULT_MEMORY_MB : CFG_MAX_MEMORY_MB;
+	int64_t memory = memory_of(m->memory_mb, proxy.config->num[most]);
+	int64_t pids = pids_of(m->pids_limit);
+	json_t *limits = json_pack("[oo]", ulimit("core", 0, 0), ulimit("nofile", 1024, 4096));
+
 	/* gVisor counts its own threads too, but has user ids of its own: there a ulimit is the
 	 * sandbox's limit. */
 	if (strstr(proxy.config->str[CFG_DOCKER_RUNTIME], "runsc") != NULL) {
 		json_array_append_new(limits, ulimit("nproc", pids, pids));
 		pids = pids * 4 + 1024;
 	}
-	put_number(h, "PidsLimit", pids);
+	put_resources(h, m->nano_cpus, memory, pids);
 	put(h, "Ulimits", limits);
 	put_lasting(h, memory);
+}
+
+json_t *
+body_update(const struct m_d_update *m)
+{
+	json_t *u = json_object();
+
+	put_resources(u, m->nano_cpus,
+	    memory_of(m->memory_mb, proxy.config->num[CFG_MAX_MEMORY_MB]), pids_of(m->pids_limit));
+	return u;
 }
 
 static json_t *
@@ -141,7 +172,7 @@ host_config(const struct m_d_create *m, const char *volume)
 }
 
 json_t *
-body_sandbox(const struct m_d_create *m, const char *name)
+body_sandbox(const struct m_d_create *m, const char *volume)
 {
 	json_t *c = json_object();
 	char user[32];
@@ -157,15 +188,15 @@ body_sandbox(const struct m_d_create *m, const char *name)
 	put(c, "OpenStdin", json_true());
 	put(c, "StdinOnce", json_false());
 	put(c, "Tty", json_false());
-	put(c, "Labels", labels("sandbox"));
-	put(c, "HostConfig", host_config(m, name));
+	put(c, "Labels", labels(m->sandbox == 0 && m->pool != 0 ? "pool" : "sandbox"));
+	put(c, "HostConfig", host_config(m, volume));
 	return c;
 }
 
 json_t *
-body_sweeper(const struct m_d_create *m, const char *name)
+body_sweeper(const struct m_d_create *m, const char *volume)
 {
-	json_t *c = body_sandbox(m, name);
+	json_t *c = body_sandbox(m, volume);
 
 	put(c, "OpenStdin", json_false());
 	put(c, "Cmd", json_pack("[s]", "--sweep"));
@@ -204,13 +235,13 @@ body_commit(const char *key)
 }
 
 json_t *
-body_volume(const char *name)
+body_volume(const char *name, int pool)
 {
 	json_t *v = json_object();
 
 	put_text(v, "Name", name);
 	put_text(v, "Driver", "local");
-	put(v, "Labels", labels("sandbox"));
+	put(v, "Labels", labels(pool ? "pool" : "sandbox"));
 	return v;
 }
 

@@ -43,9 +43,10 @@ struct job {
 	enum d_failure why;
 	int keep_volume;
 	int swept;
-	char name[64];      /* of container and volume; "" when the sandbox is not known */
-	char container[72]; /* "" when its id is not known */
-	int64_t until;      /* when 409 is waited for no longer */
+	char name[OWN_NAME_MAX];   /* of the container; "" when the sandbox is not known */
+	char volume[OWN_NAME_MAX]; /* its name, and perhaps still that of the container */
+	char container[72];        /* "" when its id is not known */
+	int64_t until;             /* when 409 is waited for no longer */
 	struct event *again;
 };
 
@@ -63,30 +64,34 @@ step(struct job *j, enum step next)
 		ask("POST", body_network(), on_step, j, "/networks/create");
 		break;
 	case KEEP_VOLUME:
-		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, j->name, on_step, j);
+		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, j->volume, on_step, j);
 		break;
 	case MAKE_VOLUME:
-		ask("POST", body_volume(j->name), on_step, j, "/volumes/create");
+		ask("POST", body_volume(j->volume, j->create.sandbox == 0), on_step, j,
+		    "/volumes/create");
 		break;
 	case MAKE_CONTAINER:
-		ask("POST", body_sandbox(&j->create, j->name), on_step, j,
+		ask("POST", body_sandbox(&j->create, j->volume), on_step, j,
 		    "/containers/create?name=%s", j->name);
 		break;
 	case FIND_CONTAINER:
-		ask_list(
-		    "/containers/json?all=1&", LABEL_INSTANCE, proxy.instance, j->name, on_step, j);
+		if (strcmp(j->name, j->volume) == 0)
+			ask_list("/containers/json?all=1&", LABEL_INSTANCE, proxy.instance, j->name,
+			    on_step, j);
+		else
+			ask_named("/containers/json?all=1&", j->name, j->volume, on_step, j);
 		break;
 	case REMOVE_CONTAINER:
 		ask("DELETE", NULL, on_step, j, "/containers/%s?force=1&v=1", j->container);
 		break;
 	case FIND_VOLUME:
-		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, j->name, on_step, j);
+		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, j->volume, on_step, j);
 		break;
 	case REMOVE_VOLUME:
-		ask("DELETE", NULL, on_step, j, "/volumes/%s", j->name);
+		ask("DELETE", NULL, on_step, j, "/volumes/%s", j->volume);
 		break;
 	case MAKE_SWEEPER:
-		ask("POST", body_sweeper(&j->create, j->name), on_step, j,
+		ask("POST", body_sweeper(&j->create, j->volume), on_step, j,
 		    "/containers/create?name=%s", j->name);
 		break;
 	case START_SWEEPER:
@@ -108,19 +113,23 @@ step_again(evutil_socket_t fd, short what, void *arg)
 }
 
 static struct job *
-job_new(uint64_t id, uint64_t sandbox, uint32_t generation)
+job_new(uint64_t id, uint64_t sandbox, uint32_t generation, uint64_t pool)
 {
 	struct job *j = calloc(1, sizeof(*j));
-	char text[ID_TEXT_MAX];
 
 	if (j == NULL || (j->again = evtimer_new(proxy.base, step_again, j)) == NULL)
 		fatalx("out of memory");
 	j->id = id;
 	j->create.sandbox = sandbox;
 	j->create.generation = generation;
-	if (sandbox != 0)
-		snprintf(j->name, sizeof(j->name), NAME_PREFIX "%s-%u",
-		    id_text(text, "sb_", sandbox), generation);
+	j->create.pool = pool;
+	if (sandbox == 0 && pool == 0)
+		return j;
+	name_make(j->name, sandbox, generation, pool);
+	if (pool == 0)
+		name_make(j->volume, sandbox, generation, 0);
+	else
+		name_make(j->volume, 0, 0, pool);
 	return j;
 }
 
@@ -132,7 +141,7 @@ job_end(struct job *j, int status, json_t *answer)
 	enum d_failure why = status == 404 ? j->why : failure("remove", status, answer);
 
 	if (o == NULL && j->container[0] == '\0')
-		o = owned_named(j->create.sandbox, j->create.generation);
+		o = owned_named(j->create.sandbox, j->create.generation, j->create.pool);
 	/* One without an id is another job's, which is making it. */
 	if (o != NULL && (o == j->owned || (status == 404 && o->id[0] != '\0')))
 		owned_forget(o);
@@ -196,7 +205,9 @@ listed(struct job *j, json_t *answer)
 	json_array_foreach (j->step == FIND_CONTAINER ? answer : volumes, i, item) {
 		const char *name =
 		    j->step == FIND_CONTAINER ? name_of(item) : text_at(item, "Name");
-		if (!ours(item, name) || strcmp(name, j->name) != 0)
+		if (!ours(item, name) ||
+		    (strcmp(name, j->volume) != 0 &&
+			(j->step != FIND_CONTAINER || strcmp(name, j->name) != 0)))
 			continue;
 		found = 1;
 		if (j->step == FIND_CONTAINER && id_valid(text_at(item, "Id")))
@@ -225,7 +236,7 @@ create_step(struct job *j, int status, json_t *answer)
 		j->failed = 1; /* an empty one is not what is to be kept */
 		j->why = FAIL_GONE;
 		job_end(j, 404, NULL);
-	} else if (j->step == MAKE_VOLUME && status == 201 && ours(answer, j->name)) {
+	} else if (j->step == MAKE_VOLUME && status == 201 && ours(answer, j->volume)) {
 		step(j, MAKE_CONTAINER); /* it may have been there, but is not another's */
 	} else if (j->step == MAKE_CONTAINER && status == 201 && id_valid(text_at(answer, "Id"))) {
 		strlcpy(j->container, text_at(answer, "Id"), sizeof(j->container));
@@ -246,7 +257,7 @@ sweep_start(struct job *j)
 
 	if (j->swept || image == NULL)
 		return -1;
-	log_warnx("%s: the engine does not remove the volume: emptying it", j->name);
+	log_warnx("%s: the engine does not remove the volume: emptying it", j->volume);
 	j->swept = 1;
 	strlcpy(j->create.image_id, image, sizeof(j->create.image_id));
 	j->create.nano_cpus = proxy.config->num[CFG_MAX_CPUS];
@@ -322,7 +333,7 @@ container_create(uint64_t id, const struct m_d_create *m)
 {
 	struct job *j;
 
-	if (owned_named(m->sandbox, m->generation) != NULL)
+	if (owned_named(m->sandbox, m->generation, m->pool) != NULL)
 		fatalx("managerd: creates a container that there is");
 	if (m->network && !proxy.config->num[CFG_ALLOW_NETWORK]) {
 		reply_failed(id, FAIL_FORBIDDEN, NULL);
@@ -332,17 +343,17 @@ container_create(uint64_t id, const struct m_d_create *m)
 		reply_failed(id, FAIL_LIMIT, NULL);
 		return;
 	}
-	j = job_new(id, m->sandbox, m->generation);
+	j = job_new(id, m->sandbox, m->generation, m->pool);
 	j->create = *m;
 	j->keep_volume = m->keep_volume;
-	j->owned = owned_new("", m->sandbox, m->generation);
+	j->owned = owned_new("", m->sandbox, m->generation, m->pool);
 	step(j, m->network ? FIND_NETWORK : m->keep_volume ? KEEP_VOLUME : MAKE_VOLUME);
 }
 
 void
 container_destroy(uint64_t id, const struct m_d_destroy *m)
 {
-	struct job *j = job_new(id, m->sandbox, m->generation);
+	struct job *j = job_new(id, m->sandbox, m->generation, m->pool);
 
 	j->keep_volume = m->keep_volume;
 	strlcpy(j->container, m->container, sizeof(j->container));

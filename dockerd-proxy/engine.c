@@ -72,23 +72,39 @@ engine_call(const struct engine_call *call, const char *fmt, ...)
 	free(path);
 }
 
+static void
+ask_filtered(const char *path, json_t *filters, engine_done done, void *arg)
+{
+	char *text, *escaped;
+
+	if ((text = json_dumps(filters, JSON_COMPACT)) == NULL)
+		fatalx("json_dumps");
+	escaped = uhttp_escape(text);
+	ask("GET", NULL, done, arg, "%sfilters=%s", path, escaped);
+	json_decref(filters);
+	free(text);
+	free(escaped);
+}
+
 void
 ask_list(const char *path, const char *key, const char *value, const char *name, engine_done done,
     void *arg)
 {
 	json_t *json = json_pack(
 	    "{s[s++]}", "label", key, value != NULL ? "=" : "", value != NULL ? value : "");
-	char *text, *escaped;
 
 	if (name != NULL)
 		json_object_set_new(json, "name", json_pack("[s]", name));
-	if ((text = json_dumps(json, JSON_COMPACT)) == NULL)
-		fatalx("json_dumps");
-	escaped = uhttp_escape(text);
-	ask("GET", NULL, done, arg, "%sfilters=%s", path, escaped);
-	json_decref(json);
-	free(text);
-	free(escaped);
+	ask_filtered(path, json, done, arg);
+}
+
+void
+ask_named(const char *path, const char *name, const char *other, engine_done done, void *arg)
+{
+	ask_filtered(path,
+	    json_pack(
+		"{s[s++]s[ss]}", "label", LABEL_INSTANCE, "=", proxy.instance, "name", name, other),
+	    done, arg);
 }
 
 const char *

@@ -23,7 +23,7 @@ struct prepare {
 	TAILQ_ENTRY(prepare) entry;
 	uint64_t id;
 	enum step step;
-	int pulled;
+	int pulled; /* or must not be */
 	char image[D_IMAGE_MAX];
 	struct image_ref ref;
 	char base[72];
@@ -198,13 +198,14 @@ on_step(void *arg, int status, json_t *answer)
 }
 
 void
-image_prepare(uint64_t id, const char *name, size_t len)
+image_prepare(uint64_t id, const char *name, size_t len, int local)
 {
 	struct prepare *p = calloc(1, sizeof(*p));
 
 	if (p == NULL)
 		fatalx("out of memory");
 	p->id = id;
+	p->pulled = local;
 	snprintf(p->image, sizeof(p->image), "%.*s", (int)len, name);
 	if (image_parse(name, len, &p->ref) != 0)
 		prepare_end(p, NULL, FAIL_BAD_IMAGE);

@@ -10,6 +10,7 @@
 #include <event2/event.h>
 
 #include "common/chan_event.h"
+#include "common/pool_list.h"
 #include "proto/parent.h"
 
 #define REQUESTS_MAX 1024 /* engine calls at once */
@@ -96,19 +97,32 @@ on_D_INSTANCE(struct chan *c, const struct m_d_instance *p, struct msg *m)
 }
 
 static void
-on_D_PREPARE(struct chan *c, const struct m_d_none *p, struct msg *m)
+on_D_PREPARE(struct chan *c, const struct m_d_prepare *p, struct msg *m)
 {
-	(void)c, (void)p;
+	(void)c;
+	if (p->local > 1)
+		fatalx("managerd: bad prepare");
 	if (!refused(m->id))
-		image_prepare(m->id, m->tail, m->tail_len);
+		image_prepare(m->id, m->tail, m->tail_len, p->local);
+}
+
+/* A sandbox; one on the volume of the member that it once was; or a member of the pool. */
+static int
+create_valid(const struct m_d_create *p)
+{
+	if (p->network > 1 || p->read_only > 1 || p->keep_volume > 1 ||
+	    memchr(p->image_id, '\0', sizeof(p->image_id)) == NULL)
+		return 0;
+	if (p->sandbox != 0)
+		return p->pool == 0 || p->keep_volume;
+	return p->pool != 0 && p->generation == 0 && !p->network && !p->keep_volume;
 }
 
 static void
 on_D_CREATE(struct chan *c, const struct m_d_create *p, struct msg *m)
 {
 	(void)c;
-	if (p->sandbox == 0 || p->network > 1 || p->read_only > 1 || p->keep_volume > 1 ||
-	    memchr(p->image_id, '\0', sizeof(p->image_id)) == NULL)
+	if (!create_valid(p))
 		fatalx("managerd: bad create");
 	if (refused(m->id))
 		return;
@@ -144,6 +158,37 @@ on_D_DESTROY(struct chan *c, const struct m_d_destroy *p, struct msg *m)
 	if (p->container[0] != '\0')
 		known(p->container);
 	container_destroy(m->id, p);
+}
+
+/* Of the pool, and claimed by nobody yet. */
+static struct owned *
+member(const char container[72])
+{
+	struct owned *o = known(container);
+
+	if (o->pool == 0 || o->sandbox != 0)
+		fatalx("managerd: a container that is not of the pool");
+	return o;
+}
+
+static void
+on_D_UPDATE(struct chan *c, const struct m_d_update *p, struct msg *m)
+{
+	(void)c;
+	if (refused(m->id))
+		return;
+	member(p->container);
+	member_update(m->id, p);
+}
+
+static void
+on_D_RENAME(struct chan *c, const struct m_d_rename *p, struct msg *m)
+{
+	(void)c;
+	if (p->sandbox == 0)
+		fatalx("managerd: bad rename");
+	if (!refused(m->id))
+		member_rename(m->id, member(p->container), p);
 }
 
 static void
@@ -243,8 +288,9 @@ main(void)
 	if ((proxy.base = event_base_new()) == NULL)
 		fatalx("event_base_new");
 	json_object_seed(0); /* reads /dev/urandom */
-	uhttp_init(
-	    proxy.base, SOCKET_PATH, 1048576 + 8192 * (size_t)child.config.num[CFG_MAX_SANDBOXES]);
+	uhttp_init(proxy.base, SOCKET_PATH,
+	    1048576 +
+		8192 * (size_t)(child.config.num[CFG_MAX_SANDBOXES] + pool_kept(&child.config)));
 	child_confine(&child, &confinement);
 	parent = child_run(&child, proxy.base, &parent_child_proto, NULL);
 	proxy.manager = chan_event_new(proxy.base, FD_PEER, &managerd_dockerd_proto, DOCKERD_PROXY,

@@ -1,11 +1,11 @@
 /* What the engine holds of ours: which containers are known, and how that is found out. */
 #include "dockerd-proxy/proxy.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <bsd/stdlib.h>
 #include <bsd/string.h>
+
+#include "common/pool_list.h"
 
 static struct owned *owned;
 
@@ -20,27 +20,45 @@ owned_find(const char *id)
 }
 
 struct owned *
-owned_named(uint64_t sandbox, uint32_t generation)
+owned_named(uint64_t sandbox, uint32_t generation, uint64_t pool)
 {
 	struct owned *o = owned;
 
-	while (o != NULL && (o->sandbox != sandbox || o->generation != generation))
+	while (o != NULL && (o->sandbox != sandbox ||
+				(sandbox != 0 ? o->generation != generation : o->pool != pool)))
 		o = o->next;
 	return o;
 }
 
+/* Whether its sandbox has an older one. */
+static void
+second_mark(struct owned *o)
+{
+	o->second = 0;
+	for (struct owned *other = owned; o->sandbox != 0 && other != NULL; other = other->next)
+		o->second |= other != o && other->sandbox == o->sandbox;
+}
+
 struct owned *
-owned_new(const char *id, uint64_t sandbox, uint32_t generation)
+owned_new(const char *id, uint64_t sandbox, uint32_t generation, uint64_t pool)
 {
 	struct owned *o = calloc(1, sizeof(*o));
 
 	if (o == NULL)
 		fatalx("out of memory");
-	*o = (struct owned){.next = owned, .sandbox = sandbox, .generation = generation};
+	*o = (struct owned){
+	    .next = owned, .sandbox = sandbox, .pool = pool, .generation = generation};
 	strlcpy(o->id, id, sizeof(o->id));
-	for (struct owned *other = owned; other != NULL; other = other->next)
-		o->second |= other->sandbox == sandbox;
+	second_mark(o);
 	return owned = o;
+}
+
+void
+owned_claim(struct owned *o, uint64_t sandbox, uint32_t generation)
+{
+	o->sandbox = sandbox;
+	o->generation = generation;
+	second_mark(o);
 }
 
 void
@@ -58,13 +76,28 @@ owned_forget(struct owned *gone)
 	free(gone);
 }
 
-/* MAX_SANDBOXES of them, and of each at most two containers: the second is that of a rollback. */
+static int
+pool_full(void)
+{
+	int64_t members = 0;
+
+	for (struct owned *o = owned; o != NULL; o = o->next)
+		members += o->sandbox == 0 && o->pool != 0;
+	return members >= pool_kept(proxy.config);
+}
+
+/* MAX_SANDBOXES of them, and of each at most two containers: the second is that of a rollback. The
+ * pool beside them. */
 int
 owned_full(uint64_t sandbox)
 {
 	int64_t others = 0, same = 0;
 
+	if (sandbox == 0)
+		return pool_full();
 	for (struct owned *o = owned; o != NULL; o = o->next) {
+		if (o->sandbox == 0 && o->pool != 0)
+			continue;
 		same += o->sandbox == sandbox;
 		others += o->sandbox != sandbox && !o->second;
 	}
@@ -90,21 +123,6 @@ name_of(json_t *item)
 	const char *name = json_string_value(json_array_get(json_object_get(item, "Names"), 0));
 
 	return name == NULL ? "" : name + (name[0] == '/');
-}
-
-/* "agent-sandbox-sb_<16 hex>-<generation>": 0, or -1. */
-static int
-name_parse(const char *name, uint64_t *sandbox, uint32_t *generation)
-{
-	char text[ID_TEXT_MAX];
-	const char *wrong;
-
-	if (strlen(name) <= strlen(NAME_PREFIX) + 20 || name[strlen(NAME_PREFIX) + 19] != '-')
-		return -1;
-	snprintf(text, sizeof(text), "%.19s", name + strlen(NAME_PREFIX));
-	name += strlen(NAME_PREFIX) + 20;
-	*generation = (uint32_t)strtonum(name, 0, UINT32_MAX, &wrong);
-	return wrong == NULL && name[0] != '+' ? id_parse(text, "sb_", sandbox) : -1;
 }
 
 static enum container_state
@@ -134,18 +152,36 @@ struct list {
 };
 
 static void
-item_report(const struct list *l, struct m_d_item *m, const char *name)
+item_report(const struct list *l, struct m_d_item *m, const char *name, uint64_t volume)
 {
-	if (name_parse(name, &m->sandbox, &m->generation) != 0)
-		m->sandbox = m->generation = 0;
+	if (name_parse(name, &m->sandbox, &m->generation, &m->pool) != 0)
+		m->sandbox = m->generation = m->pool = 0;
+	if (m->sandbox != 0)
+		m->pool = volume;
 	if (m->kind == ITEM_CONTAINER && owned_find(m->container) == NULL) {
-		struct owned *o = owned_named(m->sandbox, m->generation);
+		struct owned *o = owned_named(m->sandbox, m->generation, m->pool);
 		if (o != NULL && o->id[0] == '\0')
 			return; /* that one is being made */
-		owned_new(m->container, m->sandbox, m->generation);
+		owned_new(m->container, m->sandbox, m->generation, m->pool);
 	}
 	if (l->report)
 		send_D_ITEM(proxy.manager, l->id, m, NULL, 0, -1);
+}
+
+/* A container keeps the volume that it was made with in the pool. */
+static uint64_t
+volume_of(json_t *container)
+{
+	json_t *mount;
+	uint64_t sandbox, pool;
+	uint32_t generation;
+	size_t i;
+
+	json_array_foreach (json_object_get(container, "Mounts"), i, mount)
+		if (name_parse(text_at(mount, "Name"), &sandbox, &generation, &pool) == 0 &&
+		    pool != 0)
+			return pool;
+	return 0;
 }
 
 static void
@@ -158,7 +194,7 @@ on_volume_list(void *arg, int status, json_t *answer)
 	json_array_foreach (json_object_get(answer, "Volumes"), i, item) {
 		struct m_d_item m = {.kind = ITEM_VOLUME, .state = STATE_GONE};
 		if (status == 200 && ours(item, text_at(item, "Name")))
-			item_report(l, &m, text_at(item, "Name"));
+			item_report(l, &m, text_at(item, "Name"), 0);
 	}
 	l->done(l->id, status);
 	free(l);
@@ -187,7 +223,7 @@ on_container_list(void *arg, int status, json_t *answer)
 			continue;
 		strlcpy(m.container, id, sizeof(m.container));
 		if (strcmp(label_of(item, LABEL_KIND), "prepare") != 0)
-			item_report(l, &m, name);
+			item_report(l, &m, name, volume_of(item));
 		else if (!l->report)
 			ask("DELETE", NULL, on_helper_removed, NULL, "/containers/%s?force=1&v=1",
 			    id);

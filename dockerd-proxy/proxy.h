@@ -70,6 +70,8 @@ void engine_call(const struct engine_call *, const char *path, ...)
  * name. */
 void ask_list(
     const char *path, const char *key, const char *value, const char *name, engine_done, void *arg);
+/* The same for all of ours that has one of two names. */
+void ask_named(const char *path, const char *name, const char *other, engine_done, void *arg);
 const char *text_at(json_t *, const char *key);        /* "" when it is not there */
 const char *label_of(json_t *item, const char *label); /* "" too */
 int id_valid(const char *id);                          /* 64 hex digits */
@@ -80,7 +82,8 @@ void connect_start(void (*settled)(void)); /* settled(): once, when up or down i
 void connect_instance(void);
 
 /* image.c */
-void image_prepare(uint64_t id, const char *name, size_t len);
+/* local: it is not pulled. */
+void image_prepare(uint64_t id, const char *name, size_t len, int local);
 int image_is_prepared(const char *image_id);
 const char *image_any(void); /* one that is prepared, or NULL */
 void image_seen(const char *image_id);
@@ -89,17 +92,22 @@ void image_seen(const char *image_id);
 #define NAME_PREFIX "agent-sandbox-"
 struct owned {
 	struct owned *next;
-	uint64_t sandbox;
+	uint64_t sandbox; /* 0: a member of the pool, or nobody's */
+	uint64_t pool;    /* the member that it is or was; or 0 */
 	uint32_t generation;
 	char second;    /* its sandbox has an older one */
 	char attaching; /* attach.c is at work */
 	char id[72];    /* "" while it is being made */
 };
 struct owned *owned_find(const char *id);
-struct owned *owned_named(uint64_t sandbox, uint32_t generation);
-struct owned *owned_new(const char *id, uint64_t sandbox, uint32_t generation);
+/* The one of a generation of a sandbox; with sandbox 0, that of a member of the pool. */
+struct owned *owned_named(uint64_t sandbox, uint32_t generation, uint64_t pool);
+struct owned *owned_new(const char *id, uint64_t sandbox, uint32_t generation, uint64_t pool);
+/* A member of the pool is this sandbox's from now on. */
+void owned_claim(struct owned *, uint64_t sandbox, uint32_t generation);
 void owned_forget(struct owned *);
-int owned_full(uint64_t sandbox); /* whether one more container of this sandbox is too many */
+/* Whether one more container of this sandbox (0: of the pool) is too many. */
+int owned_full(uint64_t sandbox);
 int ours(json_t *item, const char *name);
 const char *name_of(json_t *item); /* of a container in a list */
 enum container_state state_of(json_t *inspected);
@@ -114,16 +122,27 @@ void container_create(uint64_t id, const struct m_d_create *);
 void container_destroy(uint64_t id, const struct m_d_destroy *);
 void container_inspect(uint64_t id, const char *container);
 
+/* member.c: what is asked about members of the pool alone */
+void member_update(uint64_t id, const struct m_d_update *);
+void member_rename(uint64_t id, struct owned *, const struct m_d_rename *);
+/* "agent-sandbox-sb_<id>-<generation>", or of a member of the pool (sandbox 0). */
+#define OWN_NAME_MAX 64
+void name_make(char name[OWN_NAME_MAX], uint64_t sandbox, uint32_t generation, uint64_t pool);
+/* The opposite: 0, or -1. Of a member sandbox is 0, of a sandbox pool. */
+int name_parse(const char *name, uint64_t *sandbox, uint32_t *generation, uint64_t *pool);
+
 /* attach.c */
 void attach_start(uint64_t id, struct owned *);
 void attach_abort(void);
 
 /* body.c: the only bodies that exist, from typed fields. */
-json_t *body_sandbox(const struct m_d_create *, const char *name);
-json_t *body_sweeper(const struct m_d_create *, const char *name); /* its init empties /workspace */
+json_t *body_sandbox(const struct m_d_create *, const char *volume);
+json_t *
+body_sweeper(const struct m_d_create *, const char *volume); /* its init empties /workspace */
+json_t *body_update(const struct m_d_update *);
 json_t *body_helper(const char *base_id);
 json_t *body_commit(const char *key);
-json_t *body_volume(const char *name);
+json_t *body_volume(const char *name, int pool);
 json_t *body_network(void);
 
 /* embed.c */

@@ -170,7 +170,7 @@ bring_init(struct bring *b, struct box *box, uint32_t generation, const struct s
 void
 bring_start(struct bring *b)
 {
-	engine_prepare(b->box->spec.image, on_prepared, b);
+	engine_prepare(b->box->spec.image, 0, on_prepared, b);
 }
 
 void

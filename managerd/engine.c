@@ -105,12 +105,12 @@ call_new(uint32_t type, engine_done done, void *arg)
 }
 
 void
-engine_prepare(const char *image, engine_done done, void *arg)
+engine_prepare(const char *image, int local, engine_done done, void *arg)
 {
-	struct m_d_none none = {0};
+	struct m_d_prepare m = {.local = local};
 	struct call *call = call_new(MSG_D_PREPARE, done, arg);
 
-	send_D_PREPARE(mgr.docker, call->id, &none, image, strlen(image), -1);
+	send_D_PREPARE(mgr.docker, call->id, &m, image, strlen(image), -1);
 }
 
 void

@@ -32,7 +32,8 @@ int engine_hard_quota(void);
  * often; within 1.9 s. */
 void engine_probe(void (*fn)(uint64_t, int), uint64_t arg);
 
-void engine_prepare(const char *image, engine_done, void *arg);
+/* local: it is not pulled. */
+void engine_prepare(const char *image, int local, engine_done, void *arg);
 void engine_create(const struct m_d_create *, engine_done, void *arg);
 void engine_attach(const char *container, engine_done, void *arg);
 void engine_inspect(const char *container, engine_done, void *arg);

@@ -44,7 +44,7 @@
 	    "comma-separated globs of images that may be used")                                   \
 	X(SANDBOX_USER, STR, "1000:1000", 0, 0, TO_DOCKERD_PROXY,                                 \
 	    "uid:gid of everything in a sandbox")                                                 \
-	X(DOCKER_RUNTIME, STR, "", 0, 0, TO_DOCKERD_PROXY,                                        \
+	X(DOCKER_RUNTIME, STR, "", 0, 0, TO_MANAGERD | TO_DOCKERD_PROXY,                          \
 	    "the engine's runtime for sandboxes; empty: its default")                             \
 	X(NETWORK_NAME, STR, "agent-sandbox-net", 0, 0, TO_DOCKERD_PROXY,                         \
 	    "bridge network of sandboxes with network")                                           \
@@ -59,7 +59,7 @@
 	X(DEFAULT_CPUS, DEC, "1.0", 1000000, 1024000000000, TO_MANAGERD, "CPUs of a sandbox")     \
 	X(MAX_CPUS, DEC, "4.0", 1000000, 1024000000000, TO_MANAGERD | TO_DOCKERD_PROXY | TO_APID, \
 	    "most CPUs of a sandbox")                                                             \
-	X(DEFAULT_MEMORY_MB, INT, "512", 16, 16777216, TO_MANAGERD,                               \
+	X(DEFAULT_MEMORY_MB, INT, "512", 16, 16777216, TO_MANAGERD | TO_DOCKERD_PROXY,            \
 	    "memory of a sandbox, in MiB; no swap")                                               \
 	X(MAX_MEMORY_MB, INT, "4096", 16, 16777216, TO_MANAGERD | TO_DOCKERD_PROXY | TO_APID,     \
 	    "most memory of a sandbox, in MiB")                                                   \
@@ -102,7 +102,11 @@
 	X(EGRESS_IDLE_SECONDS, INT, "300", 1, 86400, TO_EGRESSD,                                  \
 	    "after so long without a byte a connection to the outside is ended")                  \
 	X(EGRESS_SECONDS, INT, "3600", 1, 604800, TO_EGRESSD,                                     \
-	    "longest time of a connection to the outside")
+	    "longest time of a connection to the outside")                                        \
+	X(POOL, STR, "2", 0, 0, TO_MANAGERD | TO_DOCKERD_PROXY,                                   \
+	    "sandboxes kept ready: comma-separated IMAGE=N, or N of the default image; 0: none")  \
+	X(POOL_MEMORY_MB, INT, "4096", 0, 16777216, TO_MANAGERD | TO_DOCKERD_PROXY,               \
+	    "most memory of the sandboxes kept ready, in MiB: fewer are kept if it is less")
 
 enum config_type { CONFIG_INT, CONFIG_BOOL, CONFIG_STR, CONFIG_DEC };
 

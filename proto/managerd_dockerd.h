@@ -27,10 +27,20 @@ struct m_d_prepared {
 	char base_id[72];  /* of the base image */
 };
 
-/* Names: container and volume "agent-sandbox-sb_<id>-<generation>". Volume and container are made,
- * nothing started. */
+/* The image is pulled when it is not there, unless local is 1. */
+struct m_d_prepare {
+	uint8_t local;
+	uint8_t pad[7];
+};
+
+/*
+ * Names: container and volume "agent-sandbox-sb_<id>-<generation>"; those of a member of the pool
+ * "agent-sandbox-pool_<id>", until D_RENAME gives the container the name of the sandbox that
+ * claimed it. Volume and container are made, nothing started.
+ */
 struct m_d_create {
-	uint64_t sandbox;
+	uint64_t sandbox; /* 0: a member of the pool */
+	uint64_t pool; /* the member; of a sandbox: its volume (keep_volume) has that name; or 0 */
 	uint32_t generation;
 	uint8_t network;
 	uint8_t read_only;
@@ -49,11 +59,28 @@ struct m_d_container {
 /* Removes what exists of one generation; what is not there is a success. container may be "" (never
  * made). */
 struct m_d_destroy {
-	uint64_t sandbox;
+	uint64_t sandbox; /* 0: a member of the pool that nobody claimed */
+	uint64_t pool;    /* whose name the volume has, and perhaps the container; or 0 */
 	uint32_t generation;
 	uint8_t keep_volume;
 	uint8_t pad[3];
 	char container[72];
+};
+
+/* A member of the pool gets other limits than the default ones. */
+struct m_d_update {
+	char container[72];
+	int64_t nano_cpus;
+	int64_t memory_mb;
+	int64_t pids_limit;
+};
+
+/* A member of the pool becomes the container of this sandbox. */
+struct m_d_rename {
+	char container[72];
+	uint64_t sandbox;
+	uint32_t generation;
+	uint32_t pad;
 };
 
 enum container_state { STATE_CREATED, STATE_RUNNING, STATE_PAUSED, STATE_EXITED, STATE_GONE };
@@ -69,7 +96,8 @@ struct m_d_state {
 enum d_item_kind { ITEM_CONTAINER, ITEM_VOLUME };
 
 struct m_d_item {
-	uint64_t sandbox; /* 0: the name is not of our form */
+	uint64_t sandbox; /* 0: the name is not of a sandbox */
+	uint64_t pool;    /* named as this member, or a container with its volume; or 0 */
 	uint32_t generation;
 	uint32_t kind;  /* enum d_item_kind */
 	uint32_t state; /* enum container_state */
@@ -115,7 +143,7 @@ struct m_d_failed {
 /*     from           message       payload               tail         fd */
 #define MANAGERD_DOCKERD(X)                                                \
 	X(MANAGERD, D_INSTANCE, struct m_d_instance, 0, FD_NONE)           \
-	X(MANAGERD, D_PREPARE, struct m_d_none, D_IMAGE_MAX, FD_NONE)      \
+	X(MANAGERD, D_PREPARE, struct m_d_prepare, D_IMAGE_MAX, FD_NONE)   \
 	X(MANAGERD, D_CREATE, struct m_d_create, 0, FD_NONE)               \
 	X(MANAGERD, D_ATTACH, struct m_d_container, 0, FD_NONE)            \
 	X(MANAGERD, D_INSPECT, struct m_d_container, 0, FD_NONE)           \
@@ -131,7 +159,9 @@ struct m_d_failed {
 	X(DOCKERD_PROXY, D_LIST_END, struct m_d_none, 0, FD_NONE)          \
 	X(DOCKERD_PROXY, D_EVENT, struct m_d_event, 0, FD_NONE)            \
 	X(DOCKERD_PROXY, D_ENGINE, struct m_d_engine, D_TEXT_MAX, FD_NONE) \
-	X(DOCKERD_PROXY, D_FAILED, struct m_d_failed, D_TEXT_MAX, FD_NONE)
+	X(DOCKERD_PROXY, D_FAILED, struct m_d_failed, D_TEXT_MAX, FD_NONE) \
+	X(MANAGERD, D_UPDATE, struct m_d_update, 0, FD_NONE)               \
+	X(MANAGERD, D_RENAME, struct m_d_rename, 0, FD_NONE)
 
 enum { MANAGERD_DOCKERD_BASE = 0x0300 - 1, MANAGERD_DOCKERD(CHAN_X_ENUM) };
 MANAGERD_DOCKERD(CHAN_X_ASSERT)

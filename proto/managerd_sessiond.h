@@ -15,8 +15,8 @@ struct m_s_none {
 	uint64_t pad;
 };
 
-/* Before S_GUEST: the environment of the sandbox as "NAME=value\0…", in pieces; total is the same
- * in each. */
+/* Before S_GUEST, or between S_UP and S_CLAIM: the environment of the sandbox as "NAME=value\0…",
+ * in pieces; total is the same in each. */
 struct m_s_env {
 	uint32_t total;
 	uint32_t pad;
@@ -27,7 +27,12 @@ enum guest_framing { GUEST_RAW, GUEST_STDCOPY };
 struct m_s_guest {
 	uint32_t framing; /* enum guest_framing: STDCOPY when the engine multiplexes */
 	uint32_t pad;
-	uint64_t sandbox; /* for texts and the log */
+	uint64_t sandbox; /* for texts and the log; 0: a member of the pool */
+};
+
+/* Once, after S_UP of a member of the pool: whose session it is from now on. */
+struct m_s_claim {
+	uint64_t sandbox;
 };
 
 struct m_s_up {
@@ -98,7 +103,8 @@ struct m_s_disk {
 	X(SESSIOND, S_DOWN, struct m_s_down, TEXT_MAX, FD_NONE)               \
 	X(SESSIOND, S_SNAPPED, struct m_s_snapped, 0, FD_NONE)                \
 	X(SESSIOND, S_DISK, struct m_s_disk, 0, FD_NONE)                      \
-	X(SESSIOND, S_JOB_END, struct m_job_end, TEXT_MAX, FD_NONE)
+	X(SESSIOND, S_JOB_END, struct m_job_end, TEXT_MAX, FD_NONE)           \
+	X(MANAGERD, S_CLAIM, struct m_s_claim, 0, FD_NONE)
 
 enum { MANAGERD_SESSIOND_BASE = 0x0400 - 1, MANAGERD_SESSIOND(CHAN_X_ENUM) };
 MANAGERD_SESSIOND(CHAN_X_ASSERT)

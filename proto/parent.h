@@ -79,7 +79,8 @@ struct m_session_over {
 	X(CHILD, P_SESSION_KILL, struct m_session, 0, FD_NONE)       \
 	X(PARENT, P_SESSION, struct m_session, 0, FD_MUST)           \
 	X(PARENT, P_SESSION_OVER, struct m_session_over, 0, FD_NONE) \
-	X(PARENT, P_PARTIAL, struct m_none, 0, FD_NONE)
+	X(PARENT, P_PARTIAL, struct m_none, 0, FD_NONE)              \
+	X(PARENT, P_DRAIN, struct m_none, 0, FD_NONE)
 
 /* To egressd, right behind P_START and whenever they change. tail: addresses of name servers, with
  * commas between. */

@@ -44,12 +44,28 @@ manager_gone(struct chan *c)
 		exit(0);
 }
 
+/* Whether it may still be told whose it is and what the environment is. What is sent to one that
+ * has just been lost does not matter. */
+static int
+session_open(const struct session *s)
+{
+	return s->state == SESSION_NEW || (s->unclaimed && s->state >= SESSION_UP);
+}
+
+static void
+session_name(struct session *s, uint64_t sandbox)
+{
+	char id[ID_TEXT_MAX];
+
+	snprintf(s->name, sizeof(s->name), "sandbox %s", id_text(id, "sb_", sandbox));
+}
+
 static void
 on_S_ENV(struct chan *c, const struct m_s_env *p, struct msg *m)
 {
 	struct session *s = chan_arg(c);
 
-	if (s->state != SESSION_NEW || p->total == 0 || p->total > ENV_TOTAL_MAX)
+	if (!session_open(s) || p->total == 0 || p->total > ENV_TOTAL_MAX)
 		fatalx("managerd: environment of %u bytes", p->total);
 	if (s->env == NULL) {
 		if ((s->env = malloc(p->total)) == NULL)
@@ -68,14 +84,27 @@ static void
 on_S_GUEST(struct chan *c, const struct m_s_guest *p, struct msg *m)
 {
 	struct session *s = chan_arg(c);
-	char id[ID_TEXT_MAX];
 
 	if (s->state != SESSION_NEW || s->env_len != s->env_total || p->framing > GUEST_STDCOPY ||
 	    !data_is_stream(m->fd))
 		fatalx("managerd: unexpected guest stream");
-	snprintf(s->name, sizeof(s->name), "sandbox %s", id_text(id, "sb_", p->sandbox));
+	if (p->sandbox != 0)
+		session_name(s, p->sandbox);
+	s->unclaimed = p->sandbox == 0;
 	s->state = SESSION_ATTACHING;
 	guest_attach(s, msg_take_fd(m), p->framing);
+}
+
+static void
+on_S_CLAIM(struct chan *c, const struct m_s_claim *p, struct msg *m)
+{
+	struct session *s = chan_arg(c);
+
+	(void)m;
+	if (!s->unclaimed || s->state < SESSION_UP || s->env_len != s->env_total || p->sandbox == 0)
+		fatalx("managerd: unexpected claim");
+	s->unclaimed = 0;
+	session_name(s, p->sandbox);
 }
 
 /* The values are the HTTP side's, handed on: one that cannot be fails its job only. */

@@ -28,8 +28,9 @@ struct session {
 	struct event_base *base;
 	struct chan *manager;
 	enum session_state state;
-	char name[48]; /* "sandbox sb_…", for texts */
-	char *env;     /* the sandbox's own, "NAME=value\0…" */
+	char name[48];     /* "sandbox sb_…", for texts */
+	uint8_t unclaimed; /* a member of the pool: nobody's yet */
+	char *env;         /* the sandbox's own, "NAME=value\0…" */
 	uint32_t env_len;
 	uint32_t env_total;
 	struct m_s_down down; /* what managerd is told when it goes down */

@@ -289,7 +289,8 @@ class Server:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.api = Api(self.url)
-        self.settings = {"API_KEYS": KEY, "PORT": self.port, "DATA_DIR": self.data, "REAP_INTERVAL_SECONDS": 0.5, **settings}
+        self.settings = {"API_KEYS": KEY, "PORT": self.port, "DATA_DIR": self.data, "REAP_INTERVAL_SECONDS": 0.5}
+        self.settings |= {"POOL": os.environ.get("AS_TEST_POOL", 0)} | settings
         self.docker_host = f"unix://{socket_path}" if socket_path else engine.url
         self.process = None
         Server.alive.append(self)

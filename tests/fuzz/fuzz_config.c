@@ -1,6 +1,6 @@
 /* A configuration file of any bytes: an error text or a checked configuration, whose numbers are in
  * range. */
-// link: config/parse.o config/check.o
+// link: config/parse.o config/check.o common/image_ref.o
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

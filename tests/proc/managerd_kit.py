@@ -82,7 +82,7 @@ class Server:
         self.next = 0
         self.answers = {}
         self.attached = {}  # sandbox: container
-        config = {"API_KEYS": KEY, "REAP_INTERVAL_SECONDS": "0.2", "DISK_FLOOR_MB": 100} | (config or {})
+        config = {"API_KEYS": KEY, "REAP_INTERVAL_SECONDS": "0.2", "DISK_FLOOR_MB": 100, "POOL": "0"} | (config or {})
         self.p = layout.Program("managerd", ["chan", "chan"], config=config, path=str(data), ready=False, **more)
         self.apid, self.docker = self.p.peers
         self.stopping = False

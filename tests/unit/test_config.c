@@ -1,6 +1,6 @@
 /* The configuration: every row of the table at its default, its edges and beyond; names, lines, and
  * what goes together. */
-// link: config/parse.o config/check.o
+// link: config/parse.o config/check.o common/image_ref.o
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
