@@ -3,3 +3,5 @@ COMMON_MODULES := log ids items pool_list chan chan_gate record child_setup conf
 COMMON := $(COMMON_MODULES:%=$(BUILD)/obj/common/%.o)
 COMMON_EVENT := $(COMMON) $(addprefix $(BUILD)/obj/common/,chan_event.o child.o)
 FRAME := $(BUILD)/obj/common/frame.o
+# Lists of where a sandbox may connect to; for the programs that read them.
+EGRESS := $(addprefix $(BUILD)/obj/common/,egress.o egress_list.o egress_range.o)
