@@ -275,6 +275,15 @@ on_job_end(struct session *s, struct msg *m)
 		session_breach(s, "the end of an unknown job");
 }
 
+static void
+on_dial(struct session *s, struct msg *m)
+{
+	static const char why[] = "not in the allowlist";
+	struct m_s_dialed dialed = {.verdict = DIAL_REFUSED};
+
+	send_S_DIALED(s->chan, m->id, &dialed, why, sizeof(why) - 1, -1);
+}
+
 void
 session_message(struct chan *c, struct msg *m)
 {
@@ -298,6 +307,9 @@ session_message(struct chan *c, struct msg *m)
 		break;
 	case MSG_S_JOB_END:
 		on_job_end(s, m);
+		break;
+	case MSG_S_DIAL:
+		on_dial(s, m);
 		break;
 	}
 }

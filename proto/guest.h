@@ -28,18 +28,17 @@
  * sandbox-init listens on loopback and opens channels GUEST_CHANNELS + 1 … GUEST_CHANNELS +
  * GUEST_DIALS, one per connection. Each has GUEST_DIAL_WINDOW bytes of credit in each direction for
  * DATA, given back by WINDOW; more is a breach. The life of such a channel:
- *   DIAL (from inside) opens it.
- *   DIALED (from outside, once) is the verdict. Only if that is DIAL_OK do DATA, DATA_END and
- *     WINDOW follow, in both directions and independently.
- *   DATA_END (empty; once from each side) ends one direction: a half close. WINDOW may still come.
- *   CLOSE is sent once by each side and is its last frame there: when both directions have ended
- *     and all bytes that came are handed on, or earlier to abort, at any time after DIAL. Who gets
- *     CLOSE without DATA_END before it throws away what it has not yet handed on, resets its side
- *     of the connection and sends CLOSE; who gets it after DATA_END first hands on what it has.
- *     What crosses the own CLOSE is thrown away.
- *   When CLOSE went both ways the channel is closed, and DIAL may use the number again.
- * sessiond sends CLOSE behind a verdict that is not DIAL_OK, and instead of one when CLOSE came
- * first. HELLO closes all of these channels at once, without a word.
+ * - DIAL (from inside) opens it.
+ * - DIALED (from outside; exactly once, and its first frame there) is the verdict. Only if that is
+ *   DIAL_OK do DATA, DATA_END and WINDOW follow, each direction for itself; else CLOSE.
+ * - DATA_END (empty; once from each side) ends one direction: a half close. WINDOW may still come.
+ * - CLOSE (once from each side, and its last frame there): both directions have ended and all bytes
+ *   that came are handed on; or earlier, at any time after DIAL and DIALED, to abort. Who gets it
+ *   without DATA_END before it throws away what is not yet handed on and resets its side of the
+ *   connection; who gets it after DATA_END hands on what it has. Both then send CLOSE.
+ * - What crosses the own CLOSE is thrown away.
+ * - When CLOSE went both ways the channel is closed, and DIAL may use the number again.
+ * - HELLO closes all of them at once, without a word.
  */
 #ifndef PROTO_GUEST_H
 #define PROTO_GUEST_H

@@ -1,12 +1,14 @@
 /*
  * managerd <-> sessiond: one sandbox's session. managerd sends the environment, then the guest
  * stream; sessiond says S_UP; then jobs, each with a descriptor for its bytes, each ended by one
- * S_JOB_END with its id. S_END ends it all.
+ * S_JOB_END with its id. S_END ends it all. Connections out of the sandbox come the other way: each
+ * S_DIAL, with an id of sessiond's, is answered by exactly one S_DIALED.
  */
 #ifndef PROTO_MANAGERD_SESSIOND_H
 #define PROTO_MANAGERD_SESSIOND_H
 
 #include "common/chan.h"
+#include "proto/dial.h"
 #include "proto/job.h"
 
 #define S_ENV_CHUNK 32768
@@ -85,6 +87,26 @@ struct m_s_disk {
 	int64_t free_inodes;
 };
 
+/* The sandbox has a way out; tail: the list of it (proto/dial.h), or "*". Before S_GUEST or later;
+ * the last one counts. */
+struct m_s_egress {
+	uint8_t on;
+	uint8_t pad[7];
+};
+
+/* tail: the name or address as it was said inside, any bytes; fd: the connection's socket */
+struct m_s_dial {
+	uint16_t port; /* not 0 */
+	uint8_t how;   /* enum dial_how */
+	uint8_t pad[5];
+};
+
+/* tail: the reason, fit for the client inside */
+struct m_s_dialed {
+	uint32_t verdict; /* enum dial_verdict */
+	uint32_t pad;
+};
+
 /*     from       message          payload              tail            fd */
 #define MANAGERD_SESSIOND(X)                                                  \
 	X(MANAGERD, S_ENV, struct m_s_env, S_ENV_CHUNK, FD_NONE)              \
@@ -104,7 +126,10 @@ struct m_s_disk {
 	X(SESSIOND, S_SNAPPED, struct m_s_snapped, 0, FD_NONE)                \
 	X(SESSIOND, S_DISK, struct m_s_disk, 0, FD_NONE)                      \
 	X(SESSIOND, S_JOB_END, struct m_job_end, TEXT_MAX, FD_NONE)           \
-	X(MANAGERD, S_CLAIM, struct m_s_claim, 0, FD_NONE)
+	X(MANAGERD, S_CLAIM, struct m_s_claim, 0, FD_NONE)                    \
+	X(MANAGERD, S_EGRESS, struct m_s_egress, EGRESS_TEXT_MAX, FD_NONE)    \
+	X(SESSIOND, S_DIAL, struct m_s_dial, DIAL_NAME_MAX, FD_MUST)          \
+	X(MANAGERD, S_DIALED, struct m_s_dialed, DIAL_TEXT_MAX, FD_NONE)
 
 enum { MANAGERD_SESSIOND_BASE = 0x0400 - 1, MANAGERD_SESSIOND(CHAN_X_ENUM) };
 MANAGERD_SESSIOND(CHAN_X_ASSERT)

@@ -9,8 +9,23 @@
 
 #define ENVC_MAX 4096
 
-static const char args_home[] = "HOME=/workspace";
-static const char args_path[] = "PATH=" GUEST_PATH;
+#define DEFAULTS 2 /* of all sandboxes; the others where there is a way out */
+#define HTTP_PROXY "http://127.0.0.1:3128"
+#define SOCKS_PROXY "socks5h://127.0.0.1:1080"
+#define NO_PROXY "localhost,127.0.0.1,::1"
+
+static const char *const args_defaults[] = {
+    "HOME=/workspace",
+    "PATH=" GUEST_PATH,
+    "HTTP_PROXY=" HTTP_PROXY,
+    "http_proxy=" HTTP_PROXY,
+    "HTTPS_PROXY=" HTTP_PROXY,
+    "https_proxy=" HTTP_PROXY,
+    "ALL_PROXY=" SOCKS_PROXY,
+    "all_proxy=" SOCKS_PROXY,
+    "NO_PROXY=" NO_PROXY,
+    "no_proxy=" NO_PROXY,
+};
 
 /* Length of the name in "NAME=value"; 0 when there is none. */
 static size_t
@@ -75,12 +90,13 @@ args_skip(const char *p, const char *end, uint32_t count)
 }
 
 const char *
-args_build(const uint8_t *record, size_t len, const char *env, size_t env_len, struct buf *out)
+args_build(
+    const uint8_t *record, size_t len, const char *env, size_t env_len, int egress, struct buf *out)
 {
 	struct r_args head;
 	const char *argv, *own, *dir, *end = (const char *)record + len;
 	uint32_t counts[2], own_count, sandbox = 0;
-	size_t i, at;
+	size_t i, at, defaults = sizeof(args_defaults) / sizeof(args_defaults[0]);
 
 	if (len < sizeof(head))
 		return "arguments: too short";
@@ -102,10 +118,10 @@ args_build(const uint8_t *record, size_t len, const char *env, size_t env_len, s
 		head.envc += args_merge(out, own, own_count, env + i);
 		sandbox++;
 	}
-	if (!args_sets(env, sandbox, args_home))
-		head.envc += args_merge(out, own, own_count, args_home);
-	if (!args_sets(env, sandbox, args_path))
-		head.envc += args_merge(out, own, own_count, args_path);
+	for (i = 0; i < (egress ? defaults : DEFAULTS); i++) {
+		if (!args_sets(env, sandbox, args_defaults[i]))
+			head.envc += args_merge(out, own, own_count, args_defaults[i]);
+	}
 	buf_add(out, dir, (size_t)(end - dir));
 	counts[0] = head.argc;
 	counts[1] = head.envc;

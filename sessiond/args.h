@@ -14,10 +14,10 @@ int args_env_valid(const char *env, size_t len);
 /*
  * record[0..len) is the data of RECORD_ARGS (proto/data.h). Appends the block of proto/guest.h to
  * out: the record's argv; its env, then those variables of the sandbox that it does not set, then
- * HOME and PATH if nobody sets them; its working directory. Returns NULL, or what is wrong (out is
- * then undefined).
+ * HOME, PATH and, with egress, where the proxies are, if nobody sets them; its working directory.
+ * Returns NULL, or what is wrong (out is then undefined).
  */
-const char *
-args_build(const uint8_t *record, size_t len, const char *env, size_t env_len, struct buf *out);
+const char *args_build(const uint8_t *record, size_t len, const char *env, size_t env_len,
+    int egress, struct buf *out);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "sessiond/channel.h"
+#include "sessiond/dial.h"
 #include "sessiond/job.h"
 #include "sessiond/text.h"
 
@@ -192,6 +193,8 @@ channel_frame(struct session *s, const struct frame *f)
 		return "frame with flags";
 	if (f->channel == 0)
 		return channel_zero(s, f);
+	if (f->channel > GUEST_CHANNELS && f->channel <= GUEST_CHANNELS + GUEST_DIALS)
+		return dial_frame(s, f);
 	if (f->channel > GUEST_CHANNELS || (j = s->channels[f->channel]) == NULL)
 		return "frame on a closed channel";
 	r = channel_rule(f->type);

@@ -43,8 +43,8 @@ struct guest {
 /* Takes fd, sends padding and HELLO, and from then on reads. */
 void guest_attach(struct session *, int fd, uint32_t framing);
 void guest_close(struct session *);
-/* There are no jobs: gives back memory that only traffic needs. Not to be called while a frame is
- * handled. */
+/* There are no jobs and no dials: gives back memory that only traffic needs. Not to be called while
+ * a frame is handled. */
 void guest_idle(struct session *);
 
 /* Queues one frame. guest_flush() sends. */

@@ -21,7 +21,7 @@ exec_take_args(struct job *j, const struct data_record *r)
 		job_fail(j, 500, "the command is not what was announced");
 		return;
 	}
-	why = args_build(r->p, r->len, s->env, s->env_len, &j->args);
+	why = args_build(r->p, r->len, s->env, s->env_len, s->egress, &j->args);
 	data_take(&j->data, r->len);
 	if (buf_len(&j->data.in) == 0)
 		buf_free(&j->data.in);

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "proto/managerd_sessiond.h"
 #include "sessiond/args.h"
+#include "sessiond/dial.h"
 #include "sessiond/job.h"
 #include "sessiond/session.h"
 
@@ -209,6 +210,30 @@ on_S_KILL_ALL(struct chan *c, const struct m_s_none *p, struct msg *m)
 	(void)m;
 	if (s->state == SESSION_UP)
 		guest_send(s, G_KILL_ALL, 0, NULL, 0);
+}
+
+static void
+on_S_EGRESS(struct chan *c, const struct m_s_egress *p, struct msg *m)
+{
+	struct session *s = chan_arg(c);
+
+	if (p->on > 1)
+		fatalx("managerd: a strange way out");
+	free(s->egress_list);
+	if ((s->egress_list = malloc(m->tail_len + 1)) == NULL)
+		fatal("egress list");
+	memcpy(s->egress_list, m->tail, m->tail_len);
+	s->egress_len = (uint32_t)m->tail_len;
+	s->egress = p->on;
+	dial_announce(s);
+}
+
+static void
+on_S_DIALED(struct chan *c, const struct m_s_dialed *p, struct msg *m)
+{
+	if (p->verdict > DIAL_FAILED)
+		fatalx("managerd: unknown verdict %u", p->verdict);
+	dial_verdict(chan_arg(c), m->id, p->verdict, m->tail, (uint32_t)m->tail_len);
 }
 
 static void

@@ -2,14 +2,15 @@
 #include "sessiond/sandbox.h"
 
 /*
- * It reads and writes sockets and files that it is given, and opens nothing. fsize_max is set at
- * the start, from the largest snapshot.
+ * It reads and writes sockets and files that it is given, and opens nothing; it makes a pair of
+ * sockets for each connection out of the sandbox. fsize_max is set at the start, from the largest
+ * snapshot.
  */
 const struct confine confine_sessiond = {
-    .promises = "stdio event recvfd sendfd stream",
+    .promises = "stdio event recvfd sendfd socketpair stream",
     .paths = NULL,
     .root = ROOT_EMPTY,
-    .nofile = 512,
+    .nofile = 1024,
     .fsize_max = 0,
     .data_max = 512UL * 1024 * 1024,
 };

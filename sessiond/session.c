@@ -7,6 +7,7 @@
 
 #include "common/ids.h"
 #include "common/log.h"
+#include "sessiond/dial.h"
 #include "sessiond/job.h"
 #include "sessiond/session.h"
 
@@ -28,6 +29,7 @@ session_up(struct session *s, uint32_t guest_version)
 {
 	s->state = SESSION_UP;
 	send_S_UP(s->manager, 0, &(struct m_s_up){.guest_version = guest_version}, NULL, 0, -1);
+	dial_announce(s);
 	session_room(s);
 }
 
@@ -52,6 +54,7 @@ session_down(struct session *s, const char *why)
 	log_warnx("%s: session ends: %s", s->name, why);
 	s->state = SESSION_DOWN;
 	guest_close(s);
+	dial_drop_all(s);
 	send_S_DOWN(s->manager, 0, &s->down, why, strlen(why), -1);
 	snprintf(text, sizeof(text), "the engine lost %s", s->name);
 	session_lose_jobs(s, 502, text);
@@ -87,6 +90,7 @@ session_end(struct session *s, uint32_t reason)
 		return;
 	s->state = SESSION_ENDING;
 	guest_close(s);
+	dial_drop_all(s);
 	if (ends[reason].after == NULL)
 		snprintf(text, sizeof(text), "%s", ends[reason].before);
 	else
@@ -118,6 +122,7 @@ session_room(struct session *s)
 		TAILQ_INSERT_TAIL(&s->jobs, j, entry);
 		job_pump(j);
 	}
+	dial_room(s);
 }
 
 void
@@ -134,7 +139,7 @@ session_batch_end(struct session *s)
 			break;
 		session_room(s); /* what it queued is flushed in the next round */
 	}
-	if (s->njobs == 0)
+	if (s->njobs == 0 && s->ndials == 0)
 		guest_idle(s);
 	if (s->state == SESSION_ENDING && TAILQ_EMPTY(&s->jobs) && chan_queued(s->manager) == 0)
 		event_base_loopbreak(s->base);

@@ -10,6 +10,7 @@
 #include "proto/managerd_sessiond.h"
 #include "sessiond/guest.h"
 
+struct dial;
 struct event_base;
 struct job;
 
@@ -41,6 +42,13 @@ struct session {
 	TAILQ_HEAD(job_batch, job) dirty; /* those with records to send at the end of the batch */
 	unsigned njobs;
 	unsigned nexecs; /* with a channel */
+
+	uint8_t egress; /* it has a way out */
+	char *egress_list;
+	uint32_t egress_len;
+	struct dial *dials[GUEST_DIALS]; /* of channel GUEST_CHANNELS + 1 + index */
+	unsigned ndials;
+	uint64_t last_dial; /* their ids */
 
 	unsigned freezers; /* exports that hold the sandbox still */
 	int64_t frozen_since_us;

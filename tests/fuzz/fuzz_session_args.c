@@ -21,8 +21,8 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	env_len = p[0] < n - 1 ? p[0] : n - 1;
 	if (!args_env_valid((const char *)p + 1, env_len))
 		env_len = 0;
-	if (args_build(p + 1 + env_len, n - 1 - env_len, (const char *)p + 1, env_len, &out) ==
-	    NULL) {
+	if (args_build(p + 1 + env_len, n - 1 - env_len, (const char *)p + 1, env_len, p[0] & 1,
+		&out) == NULL) {
 		memcpy(counts, buf_data(&out), sizeof(counts));
 		for (i = sizeof(counts); i < buf_len(&out); i++)
 			strings += buf_data(&out)[i] == '\0';

@@ -1,6 +1,6 @@
-// link: sessiond/args.o sessiond/buf.o sessiond/channel.o sessiond/data.o sessiond/guest.o
-// link: sessiond/job.o sessiond/job_exec.o sessiond/job_file.o sessiond/manager.o sessiond/pack.o
-// link: sessiond/session.o sessiond/sha256.o sessiond/stdcopy.o sessiond/text.o
+// link: sessiond/args.o sessiond/buf.o sessiond/channel.o sessiond/data.o sessiond/dial.o
+// sessiond/guest.o link: sessiond/job.o sessiond/job_exec.o sessiond/job_file.o sessiond/manager.o
+// sessiond/pack.o link: sessiond/session.o sessiond/sha256.o sessiond/stdcopy.o sessiond/text.o
 // link: -l:libcrypto.a -lzstd
 /* The pure parts of sessiond. */
 #include <sys/socket.h>
@@ -139,12 +139,12 @@ argument_block_is_merged(void **state)
 	size_t i;
 
 	(void)state;
-	assert_null(args_build((const uint8_t *)record, sizeof(record), env, sizeof(env), &out));
+	assert_null(args_build((const uint8_t *)record, sizeof(record), env, sizeof(env), 0, &out));
 	assert_int_equal(buf_len(&out), sizeof(want));
 	assert_memory_equal(buf_data(&out), want, sizeof(want));
 	for (i = 0; i < sizeof(record); i++) {
 		buf_free(&out);
-		assert_non_null(args_build((const uint8_t *)record, i, NULL, 0, &out));
+		assert_non_null(args_build((const uint8_t *)record, i, NULL, 0, 0, &out));
 	}
 	buf_free(&out);
 	assert_true(args_env_valid("", 0));
