@@ -32,6 +32,7 @@ struct confine {
 	uint32_t nofile;    /* RLIMIT_NOFILE */
 	uint64_t fsize_max; /* RLIMIT_FSIZE in bytes */
 	uint64_t data_max;  /* RLIMIT_DATA in bytes; 0: leave */
+	int tcp_out;        /* Landlock lets it connect by TCP; the promise is "connect" */
 };
 
 /* What only this start knows; it comes from the parent. */

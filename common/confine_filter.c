@@ -101,7 +101,7 @@ add_rule(struct confine_filter *f, const struct confine_rule *r)
 	size_t start = f->n, i;
 
 	emit(f, JUMP(BPF_JEQ, (uint32_t)r->nr, 0, 0));
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < CONFINE_TESTS; i++)
 		emit_test(f, &r->test[i]);
 	emit(f, RETURN(r->error == 0 ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | r->error));
 	/* Whatever does not match goes behind the row. There the number is loaded again, if a test

@@ -54,41 +54,18 @@
 		OP_NONE, 0, 0 \
 	}
 
-#define ALLOW(call)                      \
-	{                                \
-		__NR_##call, 0,          \
-		{                        \
-			NO_TEST, NO_TEST \
-		}                        \
+/* At most CONFINE_TESTS tests; what is not written is NO_TEST. */
+#define ROW(call, error, ...)       \
+	{                           \
+		__NR_##call, error, \
+		{                   \
+			__VA_ARGS__ \
+		}                   \
 	}
-#define ALLOW_IF(call, test)          \
-	{                             \
-		__NR_##call, 0,       \
-		{                     \
-			test, NO_TEST \
-		}                     \
-	}
-#define ALLOW_IF2(call, test1, test2) \
-	{                             \
-		__NR_##call, 0,       \
-		{                     \
-			test1, test2  \
-		}                     \
-	}
-#define REFUSE(call, error)              \
-	{                                \
-		__NR_##call, error,      \
-		{                        \
-			NO_TEST, NO_TEST \
-		}                        \
-	}
-#define REFUSE_IF(call, error, test)  \
-	{                             \
-		__NR_##call, error,   \
-		{                     \
-			test, NO_TEST \
-		}                     \
-	}
+#define ALLOW(call) ROW(call, 0, NO_TEST)
+#define ALLOW_IF(call, ...) ROW(call, 0, __VA_ARGS__)
+#define REFUSE(call, error) ROW(call, error, NO_TEST)
+#define REFUSE_IF(call, error, test) ROW(call, error, test)
 
 static const struct confine_rule stdio_rules[] = {
     /* descriptors that are open */
@@ -140,8 +117,8 @@ static const struct confine_rule stdio_rules[] = {
     ALLOW(getgid),
     ALLOW(getegid),
     ALLOW(getrusage),
-    ALLOW_IF2(prlimit64, EQ(0, 0), EQ(2, 0)), /* reading one's own limits */
-    ALLOW(sysinfo),                           /* qsort(3): how much memory there is */
+    ALLOW_IF(prlimit64, EQ(0, 0), EQ(2, 0)), /* reading one's own limits */
+    ALLOW(sysinfo),                          /* qsort(3): how much memory there is */
     ALLOW(futex),
     ALLOW(sched_yield),
     /* signals, the end */
@@ -168,8 +145,8 @@ static const struct confine_rule event_rules[] = {
 static const struct confine_rule recvfd_rules[] = {
     ALLOW(recvmsg),
     ALLOW_IF(getsockopt, EQ(1, SOL_SOCKET)),
-    ALLOW_IF2(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_SNDBUF)),
-    ALLOW_IF2(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_RCVBUF)),
+    ALLOW_IF(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_SNDBUF)),
+    ALLOW_IF(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_RCVBUF)),
 };
 
 static const struct confine_rule sendfd_rules[] = {
@@ -199,16 +176,36 @@ static const struct confine_rule inet_rules[] = {
     ALLOW_IF(sendto, EQ(4, 0)),
     ALLOW(shutdown),
     ALLOW_IF(getsockopt, EQ(1, SOL_SOCKET)),
-    ALLOW_IF2(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_KEEPALIVE)),
-    ALLOW_IF2(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_LINGER)),
-    ALLOW_IF2(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_SNDBUF)),
-    ALLOW_IF2(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_RCVBUF)),
-    ALLOW_IF2(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_NODELAY)),
-    ALLOW_IF2(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_CORK)),
-    ALLOW_IF2(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_KEEPIDLE)),
-    ALLOW_IF2(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_KEEPINTVL)),
-    ALLOW_IF2(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_KEEPCNT)),
-    ALLOW_IF2(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_USER_TIMEOUT)),
+    ALLOW_IF(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_KEEPALIVE)),
+    ALLOW_IF(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_LINGER)),
+    ALLOW_IF(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_SNDBUF)),
+    ALLOW_IF(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_RCVBUF)),
+    ALLOW_IF(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_NODELAY)),
+    ALLOW_IF(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_CORK)),
+    ALLOW_IF(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_KEEPIDLE)),
+    ALLOW_IF(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_KEEPINTVL)),
+    ALLOW_IF(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_KEEPCNT)),
+    ALLOW_IF(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_USER_TIMEOUT)),
+};
+
+#define NEW_TCP (SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
+#define NEW_UDP (SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
+
+/* Exact types, no protocol: neither raw sockets nor those that only look like TCP. Where it may
+ * connect to no filter can see: that is the program's own business. */
+static const struct confine_rule connect_rules[] = {
+    ALLOW_IF(socket, EQ(0, AF_INET), EQ(1, NEW_TCP), EQ(2, 0)),
+    ALLOW_IF(socket, EQ(0, AF_INET6), EQ(1, NEW_TCP), EQ(2, 0)),
+    ALLOW_IF(socket, EQ(0, AF_INET), EQ(1, NEW_UDP), EQ(2, 0)),
+    ALLOW_IF(socket, EQ(0, AF_INET6), EQ(1, NEW_UDP), EQ(2, 0)),
+    ALLOW(connect),
+    ALLOW(getsockname),
+    ALLOW(recvfrom), /* answers of name servers, and who sent them */
+    ALLOW_IF(sendto, EQ(4, 0)),
+    ALLOW(shutdown),
+    ALLOW_IF(getsockopt, EQ(1, SOL_SOCKET)),
+    ALLOW_IF(setsockopt, EQ(1, SOL_SOCKET), EQ(2, SO_LINGER)),
+    ALLOW_IF(setsockopt, EQ(1, IPPROTO_TCP), EQ(2, TCP_NODELAY)),
 };
 
 static const struct confine_rule unix_rules[] = {
@@ -290,6 +287,8 @@ const struct confine_group confine_groups[] = {
     GROUP("socketpair", "make the two ends of a data socket", socketpair_rules),
     GROUP("stream", "read and write sockets that were received", stream_rules),
     GROUP("inet", "accept and serve TCP clients; no new socket, no connect, no bind", inet_rules),
+    GROUP("connect", "make TCP and UDP sockets and connect them; no bind, no listen, no accept",
+	connect_rules),
     GROUP("unix", "connect to a unix socket that is in the root directory", unix_rules),
     GROUP("rpath", "open and list what Landlock lets through, for reading", rpath_rules),
     GROUP("wpath", "write, lock and set the mode of such files", wpath_rules),

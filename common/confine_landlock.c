@@ -115,6 +115,8 @@ confine_landlock_enter(const struct confine *confine, const struct confine_ids *
 	if (abi == 0)
 		return confine_weaker(ids, "Landlock");
 	handled(abi, &attr, &size);
+	if (confine->tcp_out)
+		attr.handled_access_net &= NET_BIND_TCP;
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 	if (ruleset == -1)
 		return confine_weaker(ids, "a Landlock domain");

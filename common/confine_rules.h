@@ -34,12 +34,14 @@ struct confine_test {
 	uint64_t value;
 };
 
+#define CONFINE_TESTS 3
+
 /* One row: this call, if all its tests hold, is allowed (error 0) or fails with error. Rows are
  * tried in order. */
 struct confine_rule {
 	int nr;
 	uint16_t error;
-	struct confine_test test[2];
+	struct confine_test test[CONFINE_TESTS];
 };
 
 struct confine_group {

@@ -383,7 +383,7 @@ class Frames:
         self.sock.close()
 
 
-USERS = {"apid": "_as-api", "managerd": "_as-manager", "dockerd-proxy": "_as-docker", "sessiond": "_as-session"}
+USERS = {"apid": "_as-api", "managerd": "_as-manager", "dockerd-proxy": "_as-docker", "sessiond": "_as-session", "egressd": "_as-egress"}
 LEVELS = {"error": 0, "warn": 1, "info": 2, "debug": 3}
 
 

@@ -127,17 +127,31 @@ typedef void (*on_point)(int nr, const uint64_t args[6], void *arg);
 static void
 each_point(const struct confine_rule *r, on_point fn, void *arg)
 {
-	uint64_t first[16], second[16], args[6] = {0};
-	size_t n = interesting(&r->test[0], first), m = interesting(&r->test[1], second), i, k;
+	uint64_t value[CONFINE_TESTS][16], args[6];
+	size_t n[CONFINE_TESTS], i, at, all = 1, t;
 
-	for (i = 0; i < n; i++)
-		for (k = 0; k < m; k++) {
-			memset(args, 0, sizeof(args));
-			args[r->test[0].arg] = first[i];
-			if (r->test[1].op != OP_NONE)
-				args[r->test[1].arg] = second[k];
-			fn(r->nr, args, arg);
-		}
+	for (t = 0; t < CONFINE_TESTS; t++) {
+		n[t] = r->test[t].op == OP_NONE && t > 0 ? 1 : interesting(&r->test[t], value[t]);
+		all *= n[t];
+	}
+	for (i = 0; i < all; i++) {
+		memset(args, 0, sizeof(args));
+		for (t = 0, at = i; t < CONFINE_TESTS; at /= n[t++])
+			if (r->test[t].op != OP_NONE || t == 0)
+				args[r->test[t].arg] = value[t][at % n[t]];
+		fn(r->nr, args, arg);
+	}
+}
+
+static int
+row_holds(const struct confine_rule *r, const uint64_t args[6])
+{
+	size_t t;
+
+	for (t = 0; t < CONFINE_TESTS; t++)
+		if (!holds(&r->test[t], args))
+			return 0;
+	return 1;
 }
 
 static uint32_t
@@ -157,7 +171,7 @@ by_reading(const struct confine_group *const *groups, size_t n, int nr, const ui
 		for (k = 0; k < groups[i]->nrules; k++) {
 			const struct confine_rule *r = &groups[i]->rules[k];
 
-			if (r->nr == nr && holds(&r->test[0], args) && holds(&r->test[1], args))
+			if (r->nr == nr && row_holds(r, args))
 				return result_of(r);
 		}
 	return otherwise;
@@ -336,14 +350,14 @@ compare(const struct confine_test *t)
 static void
 add_to_oracle(scmp_filter_ctx ctx, const struct confine_group *g)
 {
-	struct scmp_arg_cmp tests[2];
+	struct scmp_arg_cmp tests[CONFINE_TESTS];
 	size_t i, n;
 	int r;
 
 	for (i = 0; i < g->nrules; i++) {
 		const struct confine_rule *row = &g->rules[i];
 
-		for (n = 0; n < 2 && row->test[n].op != OP_NONE; n++)
+		for (n = 0; n < CONFINE_TESTS && row->test[n].op != OP_NONE; n++)
 			tests[n] = compare(&row->test[n]);
 		r = seccomp_rule_add_array(ctx,
 		    row->error == 0 ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(row->error), row->nr,
@@ -420,7 +434,8 @@ libseccomp_makes_the_same_of_the_same_rows(void **state)
 {
 	static const char *const sets[] = {"stdio", "stdio event recvfd sendfd",
 	    "stdio event recvfd sendfd socketpair stream inet", "stdio event recvfd sendfd stream",
-	    "stdio event recvfd sendfd unix stream", "stdio event recvfd sendfd rpath wpath cpath",
+	    "stdio event recvfd sendfd connect", "stdio event recvfd sendfd unix stream",
+	    "stdio event recvfd sendfd rpath wpath cpath",
 	    "stdio event recvfd sendfd socketpair stream inet unix rpath wpath cpath"};
 	const struct confine_group *g;
 	struct oracle o = {0};

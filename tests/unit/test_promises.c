@@ -100,6 +100,57 @@ try_inet_socket(void)
 }
 
 static int
+try_new_socket(int family, int type, int protocol)
+{
+	int s = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+
+	return s == -1 && errno != EAFNOSUPPORT ? -1 : 0;
+}
+
+static int
+try_tcp_outwards(void)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	sin.sin_port = htons(1);
+	if (s == -1 || (connect(s, (struct sockaddr *)&sin, sizeof(sin)) == -1 &&
+			   errno != EINPROGRESS && errno != ECONNREFUSED))
+		return -1;
+	return 0;
+}
+
+static int
+try_tcp6(void)
+{
+	return try_new_socket(AF_INET6, SOCK_STREAM, 0);
+}
+
+static int
+try_udp(void)
+{
+	return try_new_socket(AF_INET, SOCK_DGRAM, 0);
+}
+
+static int
+try_raw(void)
+{
+	return try_new_socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
+}
+
+static int
+try_ping(void)
+{
+	return try_new_socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
+}
+
+static int
+try_mptcp(void)
+{
+	return try_new_socket(AF_INET, SOCK_STREAM, 262);
+}
+
+static int
 try_netlink(void)
 {
 	return socket(AF_NETLINK, SOCK_RAW, 0);
@@ -248,9 +299,12 @@ static const struct {
     {"recvmsg", "recvfd", try_recvmsg},
     {"sendmsg", "sendfd", try_sendmsg},
     {"socketpair", "socketpair unix", try_socketpair},
-    {"send", "stream inet unix", try_send},
+    {"send", "stream inet connect unix", try_send},
     {"accept", "inet", try_accept},
     {"connect", "unix", try_connect},
+    {"TCP outwards", "connect", try_tcp_outwards},
+    {"TCP over IPv6", "connect", try_tcp6},
+    {"UDP", "connect", try_udp},
     {"open", "rpath wpath cpath", try_open},
     {"open for writing", "wpath cpath", try_open_for_writing},
     {"create", "cpath", try_to_create},
@@ -260,6 +314,9 @@ static const struct {
     {"send to an address", "", try_send_to_an_address},
     {"socketpair of another family", "", try_inet_socketpair},
     {"TCP socket", "", try_inet_socket},
+    {"raw socket", "", try_raw},
+    {"ping socket", "", try_ping},
+    {"multipath TCP", "", try_mptcp},
     {"netlink socket", "", try_netlink},
     {"bind", "", try_bind},
     {"listen", "", try_listen},
@@ -292,7 +349,9 @@ listed(const char *list, const char *word)
 static int
 asks_for_a_socket(int (*fn)(void))
 {
-	return fn == try_connect || fn == try_inet_socket || fn == try_netlink;
+	return fn == try_connect || fn == try_inet_socket || fn == try_netlink ||
+	       fn == try_tcp_outwards || fn == try_tcp6 || fn == try_udp || fn == try_raw ||
+	       fn == try_ping || fn == try_mptcp;
 }
 
 static void
@@ -305,6 +364,7 @@ check_try(size_t i, const char *promise)
 
 	snprintf(promises, sizeof(promises), "stdio %s", promise);
 	a.confine = (struct confine){.promises = promises, .root = ROOT_SOCKET, .nofile = 64};
+	a.confine.tcp_out = listed(promise, "connect");
 	f = forked_run(attempt, &a);
 	killed = WIFSIGNALED(f.status) && WTERMSIG(f.status) == SIGSYS;
 	if (listed(tries[i].by, promise) || listed(tries[i].by, "stdio")) {
@@ -343,8 +403,8 @@ all_promises_together_do_not_give_what_none_gives(void **state)
 #endif
 	for (i = 0; i < sizeof(tries) / sizeof(tries[0]); i++)
 		if (tries[i].by[0] == '\0')
-			check_try(
-			    i, "event recvfd sendfd socketpair stream inet unix rpath wpath cpath");
+			check_try(i, "event recvfd sendfd socketpair stream inet unix connect "
+				     "rpath wpath cpath");
 }
 
 int
