@@ -86,8 +86,8 @@ pool_full(void)
 	return members >= pool_kept(proxy.config);
 }
 
-/* MAX_SANDBOXES of them, and of each at most two containers: the second is that of a rollback. The
- * pool beside them. */
+/* MAX_SANDBOXES of them and as many that are on their way out; of each at most two containers: the
+ * second is that of a rollback. The pool beside them. */
 int
 owned_full(uint64_t sandbox)
 {
@@ -101,7 +101,7 @@ owned_full(uint64_t sandbox)
 		same += o->sandbox == sandbox;
 		others += o->sandbox != sandbox && !o->second;
 	}
-	return same >= 2 || (same == 0 && others >= proxy.config->num[CFG_MAX_SANDBOXES]);
+	return same >= 2 || (same == 0 && others >= 2 * proxy.config->num[CFG_MAX_SANDBOXES]);
 }
 
 /* Ours: instance label equal, name of our form, kind known. Nothing else is ever touched. */

@@ -215,6 +215,7 @@ static const struct route {
     {MSG_FILE_READ, NULL, "file_read", job_file},
     {MSG_FILE_WRITE, "file_write", "file_write", job_file},
     {MSG_FILE_LIST, NULL, "file_list", job_file},
+    {MSG_FILE_REMOVE, "file_remove", "file_remove", job_file},
     {MSG_ARCHIVE_GET, NULL, "archive_get", job_file},
     {MSG_ARCHIVE_PUT, "archive_put", "archive_put", job_file},
     {MSG_SNAPSHOT_MAKE, "snapshot", "snapshot", job_snapshot},

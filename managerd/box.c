@@ -124,6 +124,28 @@ box_count(void)
 	return n;
 }
 
+static void
+count_leaving(struct box *box, void *arg)
+{
+	if (box->state == BOX_DESTROYING && !box->listed)
+		++*(size_t *)arg;
+}
+
+size_t
+box_count_leaving(void)
+{
+	size_t n = 0;
+
+	box_each(count_leaving, &n);
+	return n;
+}
+
+int
+box_serves_run(const struct box *box)
+{
+	return box->run && box->state != BOX_CREATING;
+}
+
 void
 box_each(void (*fn)(struct box *, void *), void *arg)
 {
@@ -138,6 +160,8 @@ box_each(void (*fn)(struct box *, void *), void *arg)
 int
 box_save(const struct box *box)
 {
+	if (box->run)
+		return 0;
 	return store_record(STORE_SANDBOXES, "sb_", box->id, record_box_encode(box));
 }
 

@@ -39,6 +39,7 @@ struct box {
 	TAILQ_ENTRY(box) order; /* oldest first, when listed */
 	LIST_ENTRY(box) bucket;
 	int listed; /* clients may see it: it was ready once */
+	int run;    /* for one run: never listed, never on disk */
 	struct session *session;
 	int starting; /* session.c is getting it a session */
 	int inspecting;
@@ -74,9 +75,14 @@ void box_list_loaded(struct box *);
 void box_sort(void);
 /* What the quota counts: all but failed ones whose rest is being removed. */
 size_t box_count(void);
+/* Those that nobody can use any more while their rest is being removed. */
+size_t box_count_leaving(void);
+/* One that is for a run and was ready. */
+int box_serves_run(const struct box *);
 /* Calls fn for each, which may free that one. */
 void box_each(void (*fn)(struct box *, void *), void *arg);
-/* Writes its record; -1 with errno, and then the old one is still there. */
+/* Writes its record, if it is one that has any; -1 with errno, and then the old one is still there.
+ */
 int box_save(const struct box *);
 const char *box_state_name(enum box_state);
 /* Sets expires_us and deadline_us from now on. */

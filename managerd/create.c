@@ -89,12 +89,25 @@ on_failed(struct bring *b, uint32_t status, const char *text)
 }
 
 static void
+create_listed(struct box *box)
+{
+	char id[ID_TEXT_MAX];
+
+	box_list(box);
+	log_info("sandbox %s is ready: image %s%s", id_text(id, "sb_", box->id), box->spec.image,
+	    !box->spec.network ? ""
+	    : mgr.child.unfiltered
+		? ", with network; etc/agent-sandbox.nft was not loaded at the start: "
+		  "the host and its LAN are in reach"
+		: ", with network");
+}
+
+static void
 on_ready(struct bring *b)
 {
 	struct create *c = (struct create *)b;
 	struct box *box = b->box;
 	struct waiter *w;
-	char id[ID_TEXT_MAX];
 
 	strlcpy(box->container, b->container, sizeof(box->container));
 	box->state = BOX_RUNNING;
@@ -107,14 +120,9 @@ on_ready(struct bring *b)
 		return;
 	}
 	box->op = NULL;
-	box_list(box);
+	if (!box->run)
+		create_listed(box);
 	start_adopt(box, b->session);
-	log_info("sandbox %s is ready: image %s%s", id_text(id, "sb_", box->id), box->spec.image,
-	    !box->spec.network ? ""
-	    : mgr.child.unfiltered
-		? ", with network; etc/agent-sandbox.nft was not loaded at the start: "
-		  "the host and its LAN are in reach"
-		: ", with network");
 	request_sandbox(&c->rq, box);
 	TAILQ_FOREACH (w, &c->waiters, entry)
 		request_sandbox(&w->rq, box);
@@ -183,10 +191,26 @@ create_repeated(struct request *rq, const struct idem *idem)
 	return 1;
 }
 
+/* Whether there may be one more; else the request is answered. */
+static int
+create_room(struct request *rq)
+{
+	size_t max = CFG(MAX_SANDBOXES);
+
+	if (box_count() >= max)
+		request_retry(rq, 429, 5,
+		    "the limit of %zu sandboxes is reached; delete one or try again later", max);
+	else if (box_count_leaving() >= max)
+		request_retry(rq, 429, 1, "%zu sandboxes are still being removed; try again", max);
+	else
+		return 0;
+	return -1;
+}
+
 /* Quota and record; then the engine's work begins. Takes the contents of spec. */
 static void
 create_begin(struct request *rq, struct spec *spec, const struct idem *idem, int64_t ttl_s,
-    const struct snap *snap)
+    const struct snap *snap, int run)
 {
 	struct create *c;
 	struct box *box;
@@ -195,12 +219,8 @@ create_begin(struct request *rq, struct spec *spec, const struct idem *idem, int
 		request_reply(rq, 502, "%s", engine_why());
 		goto refused;
 	}
-	if (box_count() >= (size_t)CFG(MAX_SANDBOXES)) {
-		request_retry(rq, 429, 5,
-		    "the limit of %lld sandboxes is reached; delete one or try again later",
-		    (long long)CFG(MAX_SANDBOXES));
+	if (create_room(rq) == -1)
 		goto refused;
-	}
 	if ((c = calloc(1, sizeof(*c))) == NULL)
 		fatal("create");
 	box = box_new(0);
@@ -210,6 +230,7 @@ create_begin(struct request *rq, struct spec *spec, const struct idem *idem, int
 		goto fail;
 	}
 	box->state = BOX_CREATING;
+	box->run = run;
 	box->spec = *spec;
 	memset(spec, 0, sizeof(*spec));
 	box->idem = *idem;
@@ -238,7 +259,7 @@ refused:
 static void
 tristates_check(const struct m_create *ask)
 {
-	if (ask->network > NOT_GIVEN || ask->read_only > NOT_GIVEN)
+	if (ask->network > NOT_GIVEN || ask->read_only > NOT_GIVEN || ask->run > 1)
 		fatalx("apid sent neither yes nor no");
 }
 
@@ -260,6 +281,7 @@ create_request(struct request *rq, struct msg *m)
 	const struct m_create *ask = m->payload;
 	struct spec spec = {0};
 	struct policy policy;
+	const struct snap *snap = ask->snapshot != 0 ? snap_find(ask->snapshot) : NULL;
 	struct idem idem;
 	int64_t ttl_s;
 	char text[TEXT_MAX];
@@ -273,12 +295,15 @@ create_request(struct request *rq, struct msg *m)
 	policy_load(&policy, &mgr.child.config);
 	if (create_repeated(rq, &idem))
 		spec_clear(&spec);
-	else if ((status = policy_resolve(
-		      &policy, ask, m->tail, NULL, &spec, &ttl_s, text, sizeof(text))) != 0) {
+	else if (ask->snapshot != 0 && snap == NULL) {
+		request_no_snapshot(rq, ask->snapshot);
+		spec_clear(&spec);
+	} else if ((status = policy_resolve(
+			&policy, ask, m->tail, NULL, &spec, &ttl_s, text, sizeof(text))) != 0) {
 		request_reply(rq, status, "%s", text);
 		spec_clear(&spec);
 	} else
-		create_begin(rq, &spec, &idem, ttl_s, NULL);
+		create_begin(rq, &spec, &idem, ttl_s, snap, ask->run);
 }
 
 void
@@ -315,5 +340,5 @@ fork_request(struct request *rq, struct msg *m)
 		request_reply(rq, status, "%s", text);
 		spec_clear(&spec);
 	} else
-		create_begin(rq, &spec, &idem, ttl_s, snap);
+		create_begin(rq, &spec, &idem, ttl_s, snap, 0);
 }

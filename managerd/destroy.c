@@ -18,7 +18,8 @@ box_remove(struct box *box)
 {
 	char name[STORE_NAME_MAX];
 
-	if (store_remove(STORE_SANDBOXES, store_name(name, "sb_", box->id, ".json")) == -1)
+	if (!box->run &&
+	    store_remove(STORE_SANDBOXES, store_name(name, "sb_", box->id, ".json")) == -1)
 		log_warn("%s", name);
 	box_free(box);
 }
@@ -72,7 +73,8 @@ box_destroy(struct box *box, uint32_t reason, struct request *rq)
 		snprintf(text, sizeof(text), "sandbox %s not found", id);
 	jobs_fail_waiting(box, reason == END_BACKEND ? 404 : 409, text);
 	start_end(box, reason);
-	gone_add(box->id, reason);
+	if (!box->run)
+		gone_add(box->id, reason);
 	wreck_add(box->id, box->generation, box->container, on_destroyed, box);
 }
 

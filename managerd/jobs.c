@@ -99,7 +99,7 @@ request_box(struct request *rq, uint64_t id)
 
 	request_target(rq, "sb_", id);
 	id_text(text, "sb_", id);
-	if (box == NULL || !box->listed) {
+	if (box == NULL || !(box->listed || box_serves_run(box))) {
 		request_no_sandbox(rq, id);
 		return NULL;
 	}
@@ -207,6 +207,7 @@ static const struct file_kind {
     {MSG_FILE_LIST, MSG_S_LIST, 0},
     {MSG_ARCHIVE_GET, MSG_S_ARCHIVE_GET, 0},
     {MSG_ARCHIVE_PUT, MSG_S_ARCHIVE_PUT, 1},
+    {MSG_FILE_REMOVE, MSG_S_REMOVE, 0},
 };
 
 void

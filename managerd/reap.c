@@ -10,29 +10,28 @@
 
 static struct event *timer;
 
-static int
-may_end(const struct box *box)
+/* left: until the next look, which a nearer deadline brings forward. */
+static void
+reap_one(struct box *box, void *left)
 {
-	return box->state == BOX_RUNNING || box->state == BOX_STOPPED;
+	int64_t *most = left, now = time_boot_us();
+
+	if (box->state != BOX_RUNNING && box->state != BOX_STOPPED)
+		return;
+	if (box->deadline_us <= now)
+		box_destroy(box, END_EXPIRED, NULL);
+	else if (box->deadline_us - now < *most)
+		*most = box->deadline_us - now;
 }
 
 static void
 reap(evutil_socket_t fd, short what, void *arg)
 {
 	struct timeval tv;
-	struct box *box, *next;
-	int64_t now = time_boot_us();
 	int64_t left = CFG(REAP_INTERVAL_SECONDS) / 1000;
 
 	(void)fd, (void)what, (void)arg;
-	TAILQ_FOREACH_SAFE (box, &boxes, order, next) {
-		if (!may_end(box))
-			continue;
-		if (box->deadline_us <= now)
-			box_destroy(box, END_EXPIRED, NULL);
-		else if (box->deadline_us - now < left)
-			left = box->deadline_us - now;
-	}
+	box_each(reap_one, &left);
 	start_background();
 	if (left > 1000000)
 		left = 1000000; /* the time of a suspended machine counts; its timers do not */

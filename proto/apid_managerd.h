@@ -45,11 +45,13 @@ struct m_create {
 	int64_t memory_mb;  /* 0: not given */
 	int64_t pids_limit; /* 0: not given */
 	int64_t ttl_s;      /* 0: not given */
-	uint64_t snapshot;  /* FORK: of this snapshot; CREATE: 0 */
-	uint8_t network;    /* 0, 1, NOT_GIVEN */
-	uint8_t read_only;  /* 0, 1, NOT_GIVEN */
-	uint8_t has_idem;   /* an Idempotency-Key was sent */
-	uint8_t pad[5];
+	uint64_t
+	    snapshot;    /* FORK: of this snapshot; CREATE: its tree and all else as given, or 0 */
+	uint8_t network; /* 0, 1, NOT_GIVEN */
+	uint8_t read_only; /* 0, 1, NOT_GIVEN */
+	uint8_t has_idem;  /* an Idempotency-Key was sent */
+	uint8_t run;       /* for one run: in no list and no record, gone after a restart */
+	uint8_t pad[4];
 	uint8_t idem_key[32];  /* SHA-256 of its value */
 	uint8_t idem_body[32]; /* SHA-256 of the request's path and body */
 };
@@ -176,7 +178,8 @@ struct m_health {
 	X(MANAGERD, SANDBOX, struct m_sandbox, SANDBOX_TAIL_MAX, FD_NONE)                    \
 	X(MANAGERD, SNAPSHOT, struct m_snapshot, IMAGE_MAX + 1 + SNAPSHOT_NAME_MAX, FD_NONE) \
 	X(MANAGERD, PAGE_END, struct m_page_end, 0, FD_NONE)                                 \
-	X(MANAGERD, HEALTH, struct m_health, TEXT_MAX, FD_NONE)
+	X(MANAGERD, HEALTH, struct m_health, TEXT_MAX, FD_NONE)                              \
+	X(APID, FILE_REMOVE, struct m_file, PATH_TAIL_MAX, FD_MUST)
 
 struct m_none_am {
 	uint64_t pad;

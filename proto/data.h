@@ -4,13 +4,17 @@
  * says how it ended; end of file without it is a failure. A side that closes early has gone:
  * sessiond then ends the command (unless keep is set) or drops the transfer.
  *
- *   EXEC         apid: ARGS, then STDIN* STDIN_END if stdin_follows        sessiond: STARTED,
- * (STDOUT|STDERR)*, EXIT FILE_READ    apid: - sessiond: META, DATA*, DONE FILE_WRITE   apid: DATA*,
- * DONE                                         sessiond: META, DONE FILE_LIST    apid: - sessiond:
- * ENTRY*, DONE ARCHIVE_GET  apid: -                                                   sessiond:
- * STARTED, DATA*, DONE ARCHIVE_PUT  apid: DATA*, DONE sessiond: DONE CREATE       apid: ENV*,
- * LABEL*, DONE                                  managerd: - Instead of any record, sessiond may
- * send ERROR, which is then the last.
+ * - EXEC. apid: ARGS, then STDIN* STDIN_END if stdin_follows.
+ *   sessiond: STARTED, (STDOUT|STDERR)*, EXIT.
+ * - FILE_READ. sessiond: META, DATA*, DONE.
+ * - FILE_WRITE. apid: DATA*, DONE. sessiond: META, DONE.
+ * - FILE_LIST. sessiond: ENTRY*, DONE.
+ * - FILE_REMOVE. sessiond: DONE.
+ * - ARCHIVE_GET. sessiond: STARTED, DATA*, DONE.
+ * - ARCHIVE_PUT. apid: DATA*, DONE. sessiond: DONE.
+ * - CREATE. apid: ENV*, LABEL*, DONE. managerd: nothing.
+ *
+ * Instead of any record, sessiond may send ERROR, which is then the last.
  */
 #ifndef PROTO_DATA_H
 #define PROTO_DATA_H

@@ -11,10 +11,10 @@
  * it ends the session.
  *
  * Channels 1 … GUEST_CHANNELS belong to sessiond: a request frame (EXEC_ARGS or EXEC, READ, WRITE,
- * LIST, EXPORT, IMPORT) opens one, the final frame from inside (EXIT or END; exactly one, nothing
- * after it) closes it; only then may the number be used again. CLOSE asks for an early end: the
- * command is killed, the transfer undone; END or EXIT still follows. Frames of sessiond that cross
- * that final frame are ignored inside.
+ * LIST, EXPORT, IMPORT, REMOVE) opens one, the final frame from inside (EXIT or END; exactly one,
+ * nothing after it) closes it; only then may the number be used again. CLOSE asks for an early end:
+ * the command is killed, the transfer undone; END or EXIT still follows. Frames of sessiond that
+ * cross that final frame are ignored inside.
  *
  * Windows. Each channel has GUEST_WINDOW bytes of credit in each direction when it is opened; data
  * of STDIN and DATA (inwards), STDOUT, STDERR, DATA and ENTRY (outwards, whole payload) uses it up;
@@ -76,6 +76,7 @@ enum guest_type {
 	G_CLOSE,  /* a DIAL channel: both ways */
 	G_EGRESS, /* channel 0: the list (proto/dial.h), or "*": any public address */
 	G_DIALED, /* struct g_dialed, text of at most DIAL_TEXT_MAX bytes */
+	G_REMOVE, /* struct g_file, path: a regular file whose mtime (first) and size are these */
 
 	/* both ways */
 	G_DATA = 32, /* bytes */
@@ -128,7 +129,8 @@ struct g_exec {
 	uint32_t args_len;  /* of the whole block; another length is END 400 */
 	uint8_t stdin_open; /* STDIN frames follow; else /dev/null */
 	uint8_t kill_others;
-	uint8_t pad[2];
+	uint8_t must_exist; /* a program that is not there is END 400 */
+	uint8_t pad;
 };
 
 #define G_FLAG_FREEZE \
@@ -140,10 +142,10 @@ struct g_exec {
 #define G_FLAG_PARENTS 16 /* WRITE, IMPORT: make missing parent folders (0755) */
 
 struct g_file {
-	int64_t first; /* READ: as struct m_job_file */
+	int64_t first; /* READ, REMOVE: as struct m_job_file */
 	int64_t last;
 	int64_t max;  /* more bytes than this: END 413. READ: of the part asked for. -1: no limit */
-	int64_t size; /* WRITE: bytes that will come, -1 unknown */
+	int64_t size; /* WRITE, REMOVE: as struct m_job_file */
 	uint32_t mode;
 	uint8_t range; /* enum range_kind (proto/job.h) */
 	uint8_t flags; /* G_FLAG_… */

@@ -22,17 +22,20 @@ struct m_job_exec {
 	uint8_t stdin_follows; /* RECORD_STDIN*, RECORD_STDIN_END; else stdin is at its end */
 	uint8_t streamed;      /* for the audit log */
 	uint8_t args_sha256[32];
+	uint8_t must_exist; /* a program that is not there is an error, and no exit 127 */
+	uint8_t pad[7];
 };
 
 enum range_kind { RANGE_ALL, RANGE_FROM, RANGE_BETWEEN, RANGE_SUFFIX };
 
-/* Files: READ, WRITE, LIST, ARCHIVE_GET, ARCHIVE_PUT; the path is the tail: absolute, normalised,
- * no NUL. */
+/* Files: READ, WRITE, LIST, ARCHIVE_GET, ARCHIVE_PUT, REMOVE; the path is the tail: absolute,
+ * normalised, no NUL. */
 struct m_job_file {
-	int64_t first;     /* FROM, BETWEEN: first byte; SUFFIX: how many at the end */
-	int64_t last;      /* RANGE_BETWEEN: last byte, included */
-	int64_t max;       /* bytes that may be sent or stored; more is 413 */
-	int64_t size;      /* WRITE: bytes that will come, -1 unknown */
+	int64_t
+	    first;    /* FROM, BETWEEN: first byte; SUFFIX: how many at the end; REMOVE: mtime_ns */
+	int64_t last; /* RANGE_BETWEEN: last byte, included */
+	int64_t max;  /* bytes that may be sent or stored; more is 413 */
+	int64_t size; /* WRITE: bytes that will come, -1 unknown; REMOVE: what it has */
 	uint32_t mode;     /* WRITE: permission bits, 0-0777 */
 	uint8_t range;     /* enum range_kind, READ only */
 	uint8_t head_only; /* READ: the META record and no data */

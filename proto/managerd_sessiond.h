@@ -129,7 +129,8 @@ struct m_s_dialed {
 	X(MANAGERD, S_CLAIM, struct m_s_claim, 0, FD_NONE)                    \
 	X(MANAGERD, S_EGRESS, struct m_s_egress, EGRESS_TEXT_MAX, FD_NONE)    \
 	X(SESSIOND, S_DIAL, struct m_s_dial, DIAL_NAME_MAX, FD_MUST)          \
-	X(MANAGERD, S_DIALED, struct m_s_dialed, DIAL_TEXT_MAX, FD_NONE)
+	X(MANAGERD, S_DIALED, struct m_s_dialed, DIAL_TEXT_MAX, FD_NONE)      \
+	X(MANAGERD, S_REMOVE, struct m_job_file, PATH_TAIL_MAX, FD_MUST)
 
 enum { MANAGERD_SESSIOND_BASE = 0x0400 - 1, MANAGERD_SESSIOND(CHAN_X_ENUM) };
 MANAGERD_SESSIOND(CHAN_X_ASSERT)

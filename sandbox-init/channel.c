@@ -159,6 +159,7 @@ must_wait(const struct channel *ch, const struct frame *f)
 		memcpy(&ex, f->data, f->len < sizeof(ex) ? 0 : sizeof(ex));
 		return f->len >= sizeof(ex) && exec_must_wait(ex.kill_others);
 	case G_WRITE:
+	case G_REMOVE:
 	case G_IMPORT:
 	case G_SIGNAL: /* SIGCONT would end it */
 		return freeze_active();
@@ -210,6 +211,7 @@ request(struct channel *ch, const struct frame *f)
 	case G_READ:
 	case G_WRITE:
 	case G_LIST:
+	case G_REMOVE:
 		file_open(ch, f->type, f->data, f->len);
 		break;
 	case G_EXPORT:

@@ -58,7 +58,7 @@ complain(const char *name, const char *why)
  * processes of this user can look into it; and only a dumpable one may write its oom_score_adj.
  */
 void
-command_run(const struct args *a)
+command_run(const struct args *a, int *missing)
 {
 	sigset_t none;
 	int error;
@@ -76,6 +76,10 @@ command_run(const struct args *a)
 		error = errno;
 	} else {
 		error = exec_from_path(a);
+	}
+	if (missing != NULL) {
+		*missing = error;
+		_exit(127);
 	}
 	if (error == ENOENT || error == ENOTDIR) {
 		complain(a->argv[0], "not found");

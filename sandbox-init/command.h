@@ -4,8 +4,8 @@
 
 struct args;
 
-/* Descriptors 0, 1, 2 are in place. A program that cannot be run ends with 127 (not found) or 126.
- */
-void command_run(const struct args *) __attribute__((noreturn));
+/* Descriptors 0, 1, 2 are in place. A program that cannot be run ends with 127 (not found) or 126;
+ * missing, unless it is NULL, is set to the errno of that instead of a complaint. */
+void command_run(const struct args *, int *missing) __attribute__((noreturn));
 
 #endif

@@ -38,6 +38,7 @@ struct exec {
 	int64_t time_left; /* of its clock, while that stands still */
 	int64_t ooms;
 	struct report end;
+	char *must_exist; /* the name of the program, if it is an error that there is none */
 	uint8_t timed_out;
 	uint8_t ended;
 	uint8_t closing; /* CLOSE: output is not wanted any more */
@@ -159,6 +160,7 @@ exec_free(struct exec *e)
 	feed_close(&e->in);
 	source_close(&e->out);
 	source_close(&e->err);
+	free(e->must_exist);
 	free(e);
 }
 
@@ -255,6 +257,21 @@ exec_failed(struct exec *e, int error)
 }
 
 static void
+exec_missing(struct exec *e, int error)
+{
+	struct channel *ch = e->ch;
+	char *name = e->must_exist;
+
+	e->must_exist = NULL;
+	exec_free(e);
+	if (ch != NULL && (error == ENOENT || error == ENOTDIR))
+		channel_end(ch, 400, 0, "no such program: %.1000s", name);
+	else if (ch != NULL)
+		channel_end(ch, 400, 0, "%.1000s cannot be run: %s", name, strerror(error));
+	free(name);
+}
+
+static void
 on_report(void *arg, short revents)
 {
 	struct exec *e = arg;
@@ -276,6 +293,9 @@ on_report(void *arg, short revents)
 		break;
 	case REPORT_FAILED:
 		exec_failed(e, r.value);
+		break;
+	case REPORT_MISSING:
+		exec_missing(e, r.value);
 		break;
 	default:
 		e->end = r;
@@ -414,7 +434,11 @@ exec_start(struct channel *ch, const struct g_exec *req, const struct args *a)
 	LIST_INSERT_HEAD(&execs, e, next);
 	e->ooms = cgroup_oom_kills();
 	e->started = loop_now();
-	if (launch(a, req->stdin_open, &l) < 0) {
+	if (req->must_exist) {
+		e->must_exist = mem_new(strlen(a->argv[0]) + 1);
+		strcpy(e->must_exist, a->argv[0]);
+	}
+	if (launch(a, req->stdin_open, req->must_exist, &l) < 0) {
 		exec_failed(e, errno);
 		return;
 	}

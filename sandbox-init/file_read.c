@@ -63,6 +63,8 @@ file_open(struct channel *ch, uint8_t type, const uint8_t *data, size_t len)
 		file_read_open(ch, &r);
 	else if (type == G_WRITE)
 		file_write_open(ch, &r);
+	else if (type == G_REMOVE)
+		file_remove(ch, &r);
 	else
 		file_list_open(ch, &r);
 }

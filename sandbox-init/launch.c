@@ -80,9 +80,9 @@ launch_workdir(struct channel *ch, const char *dir)
 }
 
 int
-launch(const struct args *a, int with_stdin, struct launched *l)
+launch(const struct args *a, int with_stdin, int must_exist, struct launched *l)
 {
-	struct spawn s = {.umask = commands_umask, .args = a};
+	struct spawn s = {.umask = commands_umask, .must_exist = must_exist, .args = a};
 	int p[NPIPES][2], error;
 
 	if (make_pipes(p, with_stdin) < 0)

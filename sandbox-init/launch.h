@@ -18,7 +18,7 @@ void launch_init(void);
 /* Enters the folder that the next command inherits. 0, or -1 when the channel was ended with the
  * reason. */
 int launch_workdir(struct channel *, const char *dir);
-/* 0, or -1 with errno (EAGAIN: no process left). */
-int launch(const struct args *, int with_stdin, struct launched *);
+/* 0, or -1 with errno (EAGAIN: no process left). must_exist: as struct spawn. */
+int launch(const struct args *, int with_stdin, int must_exist, struct launched *);
 
 #endif

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -129,7 +130,7 @@ kill_all_descendants(pid_t command, int status)
 }
 
 static void
-wait_for(pid_t command)
+wait_for(pid_t command, const volatile int *missing)
 {
 	sigset_t wanted;
 	siginfo_t si;
@@ -150,12 +151,27 @@ wait_for(pid_t command)
 		if (status != -1)
 			break;
 	}
-	send_report(REPORT_ENDED, status);
+	if (missing != NULL && *missing != 0)
+		send_report(REPORT_MISSING, *missing);
+	else
+		send_report(REPORT_ENDED, status);
+}
+
+/* Where the command says that it could not be executed: no descriptor, which others inside could
+ * hold open. */
+static int *
+shared_word(void)
+{
+	void *p =
+	    mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
 }
 
 void
 supervisor_run(const struct spawn *s)
 {
+	int *missing = NULL;
 	pid_t pid;
 
 	dup2(s->in, 0);
@@ -165,10 +181,14 @@ supervisor_run(const struct spawn *s)
 		dup3(s->report, REPORT_FD, O_CLOEXEC);
 	close_range(REPORT_FD + 1, ~0U, 0);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	if (s->must_exist && (missing = shared_word()) == NULL) {
+		send_report(REPORT_FAILED, ENOMEM);
+		_exit(1);
+	}
 	pid = fork();
 	if (pid == 0) {
 		umask(s->umask);
-		command_run(s->args);
+		command_run(s->args, missing);
 	}
 	if (pid < 0) {
 		send_report(REPORT_FAILED, errno);
@@ -177,6 +197,6 @@ supervisor_run(const struct spawn *s)
 	close_range(0, 2, 0); /* a pipe held here would never come to its end */
 	send_report(REPORT_STARTED, pid);
 	(void)!chdir("/");
-	wait_for(pid);
+	wait_for(pid, missing);
 	_exit(0);
 }

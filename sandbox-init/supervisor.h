@@ -12,15 +12,16 @@ struct spawn {
 	int in, out, err; /* what the command gets as 0, 1, 2 */
 	int report;       /* where struct report goes */
 	mode_t umask;
+	int must_exist; /* that there is no such program is reported, not complained of */
 	const struct args *args;
 };
 
-enum report_kind { REPORT_STARTED, REPORT_FAILED, REPORT_ENDED };
+enum report_kind { REPORT_STARTED, REPORT_FAILED, REPORT_ENDED, REPORT_MISSING };
 
 struct report {
 	int32_t kind;
-	int32_t
-	    value; /* STARTED: the command's pid; FAILED: errno of fork; ENDED: its wait status */
+	int32_t value; /* STARTED: the command's pid; FAILED: errno of fork; ENDED: its wait status;
+			  MISSING: errno of exec */
 	int64_t cpu_us;
 	int64_t peak_kib;
 };

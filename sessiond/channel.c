@@ -18,7 +18,7 @@ enum channel_need {
 
 struct channel_rule {
 	uint8_t type;
-	uint8_t jobs; /* enum job_kind bits that may get it */
+	uint16_t jobs; /* enum job_kind bits that may get it */
 	uint8_t need;
 	uint8_t credited; /* its bytes use the guest's credit */
 	uint32_t min;
@@ -33,7 +33,7 @@ static const char *channel_end(struct job *, const struct frame *);
 
 #define JOB_STARTS \
 	(JOB_EXEC | JOB_WRITE | JOB_ARCHIVE_GET | JOB_ARCHIVE_PUT | JOB_SNAPSHOT | JOB_RESTORE)
-#define JOB_ALL 255
+#define JOB_ALL 511
 
 static const struct channel_rule channel_rules[] = {
     {G_STARTED, JOB_STARTS, NEED_NEW, 0, 0, 0, channel_started},

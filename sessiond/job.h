@@ -25,6 +25,7 @@ enum job_kind {
 	JOB_ARCHIVE_PUT = 32,
 	JOB_SNAPSHOT = 64,
 	JOB_RESTORE = 128,
+	JOB_REMOVE = 256,
 };
 
 #define JOB_TAKES (JOB_EXEC | JOB_WRITE | JOB_ARCHIVE_PUT | JOB_RESTORE) /* bytes go in */
@@ -48,7 +49,7 @@ struct job {
 	TAILQ_ENTRY(job) dirty_entry;
 	struct session *s;
 	uint64_t id;
-	uint8_t kind;
+	uint16_t kind;
 	uint8_t phase;
 	uint8_t channel; /* 0: none */
 	uint8_t dirty;

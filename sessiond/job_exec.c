@@ -64,6 +64,7 @@ exec_open(struct job *j)
 	g.args_len = (uint32_t)buf_len(&j->args);
 	g.stdin_open = j->exec.stdin_follows;
 	g.kill_others = j->exec.kill_others;
+	g.must_exist = j->exec.must_exist;
 	while (buf_len(&j->args) > 0) {
 		len = buf_len(&j->args) < FRAME_DATA_MAX ? (uint32_t)buf_len(&j->args)
 							 : FRAME_DATA_MAX;

@@ -42,6 +42,12 @@ file_open(struct job *j)
 		g.size = j->file.size;
 		g.flags = G_FLAG_WORKSPACE | G_FLAG_PARENTS;
 		break;
+	case JOB_REMOVE:
+		type = G_REMOVE;
+		g.first = j->file.first;
+		g.size = j->file.size;
+		g.flags = G_FLAG_WORKSPACE;
+		break;
 	case JOB_ARCHIVE_GET:
 		type = G_EXPORT;
 		break;

@@ -118,7 +118,7 @@ on_S_EXEC(struct chan *c, const struct m_job_exec *p, struct msg *m)
 		return;
 	j->exec = *p;
 	if (p->args_len > RECORD_ARGS_MAX || p->timeout_us <= 0 || p->timeout_us > TIMEOUT_MAX_US ||
-	    p->keep > 1 || p->kill_others > 1 || p->stdin_follows > 1)
+	    p->keep > 1 || p->kill_others > 1 || p->stdin_follows > 1 || p->must_exist > 1)
 		job_fail(j, 500, "the command cannot be as it was announced");
 	else
 		exec_read_args(j);
@@ -170,6 +170,12 @@ static void
 on_S_ARCHIVE_PUT(struct chan *c, const struct m_job_file *p, struct msg *m)
 {
 	manager_file(c, JOB_ARCHIVE_PUT, p, m);
+}
+
+static void
+on_S_REMOVE(struct chan *c, const struct m_job_file *p, struct msg *m)
+{
+	manager_file(c, JOB_REMOVE, p, m);
 }
 
 static void
