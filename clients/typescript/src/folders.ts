@@ -109,7 +109,11 @@ function hostile(what: string): BadArchive {
   return new BadArchive(what);
 }
 
+/** No system takes a longer name. */
+const NAME_MOST = 4096;
+
 function partsOf(name: string): string[] {
+  if (name.length > NAME_MOST) throw new SandboxLocalFileError(readable(name.slice(0, 100)), "ENAMETOOLONG", "the name is too long");
   const parts = name.split("/").filter((part) => part !== "" && part !== ".");
   if (name.startsWith("/") || parts.includes("..") || name.includes("\0") || (process.platform === "win32" && /[\\:]/.test(name))) {
     throw hostile(`an entry that would leave the folder: ${name}`);

@@ -183,21 +183,33 @@ export class Reader {
   /** Where the content of the present entry belongs, to be called before it is read. */
   async regions(): Promise<Region[]> {
     if (!this.#sparse) return [{ offset: 0, size: this.#size }];
-    let map = "";
-    let numbers: string[] = [];
-    do {
-      if (this.#left < BLOCK || map.length > EXTRA_MOST) throw new BadArchive("a file with holes whose map is broken");
-      this.#left -= BLOCK;
-      map += (await this.#exactly(BLOCK)).toString("latin1");
-      numbers = map.split("\n");
-    } while (numbers.length < 2 || numbers.length < 2 + 2 * whole(numbers[0]));
+    const numbers = this.#numbers();
     const regions: Region[] = [];
-    for (let n = 0; n < whole(numbers[0]); n++) {
-      const region = { offset: whole(numbers[1 + 2 * n]), size: whole(numbers[2 + 2 * n]) };
+    for (let left = await numbers(); left > 0; left--) {
+      const region = { offset: await numbers(), size: await numbers() };
       if (region.offset + region.size > this.#size) throw new BadArchive("a file whose parts lie outside of it");
       regions.push(region);
     }
     return regions;
+  }
+
+  /** Gives the numbers of the map before the content, one a line, as blocks of it come. */
+  #numbers(): () => Promise<number> {
+    let map = "";
+    let total = 0;
+    return async () => {
+      for (let end = map.indexOf("\n"); ; end = map.indexOf("\n")) {
+        if (end >= 0) {
+          const number = whole(map.slice(0, end));
+          map = map.slice(end + 1);
+          return number;
+        }
+        if (this.#left < BLOCK || total > EXTRA_MOST || map.length > BLOCK) throw new BadArchive("a file with holes whose map is broken");
+        this.#left -= BLOCK;
+        total += BLOCK;
+        map += (await this.#exactly(BLOCK)).toString("latin1");
+      }
+    };
   }
 
   /** Bytes of the present entry's content: at least one, at most so many. */

@@ -109,6 +109,13 @@ test("a_folder_goes_up_and_comes_back_as_it_was", async (t) => {
   assert.deepEqual(readdirSync(at).sort(), ["back", "src"]);
 });
 
+test("a_name_that_no_system_takes_is_refused_at_once", async (t) => {
+  const at = folder(t);
+  const { sandbox } = await begin(t, archive(entry("a/".repeat(1_000_000) + "f", {}, "x")));
+  await assert.rejects(sdk.downloadFolder(sandbox, "d", join(at, "d")), (error) => error.code === "ENAMETOOLONG");
+  assert.deepEqual(readdirSync(at), []);
+});
+
 test("files_with_holes_come_whole", async (t) => {
   const at = folder(t);
   const map = Buffer.alloc(512);
@@ -135,9 +142,13 @@ test("files_with_holes_come_whole", async (t) => {
   const got = readFileSync(join(at, "d/hole"));
   assert.deepEqual([got.length, String(got.subarray(1024, 1027)), got.filter((byte) => byte !== 0).length], [5_000_000, "abc", 3]);
   assert.equal(readFileSync(join(at, "d/after"), "utf8"), "z");
+  const many = Buffer.from(`700000\n${"0\n".repeat(1_400_000)}`);
+  const long = await begin(t, archive(extra(10), plain(Buffer.concat([many, padding(many.length)])), entry("after", {}, "z")));
+  await sdk.downloadFolder(long.sandbox, "d", join(at, "f"));
+  assert.deepEqual([statSync(join(at, "f/hole")).size, readFileSync(join(at, "f/after"), "utf8")], [10, "z"]);
   const outside = await begin(t, archive(extra(1025), plain(content)));
   await assert.rejects(sdk.downloadFolder(outside.sandbox, "d", join(at, "e")), sdk.SandboxAnswerError);
-  assert.deepEqual(readdirSync(at), ["d"]);
+  assert.deepEqual(readdirSync(at), ["d", "f"]);
 });
 
 test("a_hostile_archive_writes_nothing_outside_and_leaves_nothing", async (t) => {

@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import errno
 import gc
+import gzip
 import io
+import json
 import os
 import pickle
 import signal
@@ -143,7 +145,17 @@ def test_file_with_a_hole_of_a_terabyte_is_no_burden(client, trap, tmp_path):
         assert f.read() == b"12345"
 
 
+def raw(kind, size, data=b""):
+    e = tarfile.TarInfo("e")
+    e.type, e.size = kind, size
+    return e.tobuf(tarfile.GNU_FORMAT) + data.ljust(-len(data) % 512 + len(data), b"\0")
+
+
 BROKEN = {
+    "an entry without end of a kind that is none": tar(ROOT_ENTRY)[:512] + raw(b"Z", 1 << 62) + bytes(1024),
+    "a header without end": tar(ROOT_ENTRY)[:512] + raw(tarfile.XHDTYPE, 1 << 40) + bytes(12 << 20),
+    "a header that is too large": tar(ROOT_ENTRY, entry("f", data=b"x", comment="x" * (12 << 20))),
+    "headers of headers": tar(ROOT_ENTRY)[:512] + raw(tarfile.XHDTYPE, 10, b"10 abc=de\n") * 3000 + tar(entry("f", data=b"x")),
     "no tar": b"x" * 2000,
     "empty": b"",
     "a file instead of a folder": tar(entry("f", data=b"x")),
@@ -170,6 +182,12 @@ def test_archive_that_is_broken_leaves_nothing(client, trap, tmp_path, what):
     with pytest.raises(sdk.SandboxAPIError):
         fetch(client, trap, tmp_path, BROKEN[what])
     assert listing(tmp_path) == []
+
+
+def test_name_that_no_system_takes_is_refused_at_once(client, trap, tmp_path):
+    with pytest.raises(OSError, match="name too long"):
+        fetch(client, trap, tmp_path, tar(ROOT_ENTRY, entry("a/" * 1000000 + "f", data=b"x")))
+    assert os.listdir(tmp_path) == []
 
 
 def test_broken_archive_deeper_than_python_recurses_leaves_nothing(client, trap, tmp_path):
@@ -249,6 +267,17 @@ def test_file_in_other_clothes_is_not_taken_for_the_file(client, trap, tmp_path,
     with pytest.raises(sdk.SandboxAnswerError):
         handle(client).read_file("f")
     assert listing(tmp_path) == []
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_packed_answer_that_was_not_asked_for_is_not_unpacked(client, trap, status):
+    packed = gzip.compress(gzip.compress(json.dumps(t.SANDBOX).encode()))
+    trap.on("GET ", t.reply(status, packed, Content_Encoding="gzip, gzip"))
+    with pytest.raises(sdk.SandboxAnswerError, match="content encoding"):
+        client.get(t.SANDBOX_ID)
+    trap.on("POST ", t.reply(status, packed, "application/x-ndjson", Content_Encoding="gzip, gzip"))
+    with pytest.raises(sdk.SandboxAnswerError, match="content encoding"):
+        list(handle(client).exec_stream("x"))
 
 
 # Uploads.

@@ -11,7 +11,7 @@ import errno
 import io
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from tarfile import HeaderError
 from typing import Any, Optional
@@ -20,6 +20,10 @@ from ._errors import SandboxAnswerError, SandboxAPIError, one_line
 from ._files import CHUNK_BYTES, FileSource, PathLike, beside
 
 _BLOCK = 512
+# Most bytes of the headers of one entry: long names, and the map of a file with holes.
+_HEADER_MOST = 8 << 20
+# No system takes a longer one.
+_NAME_MOST = 4096
 
 
 class FolderSource:
@@ -94,6 +98,14 @@ class _Pull(io.RawIOBase):
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks, self._rest = chunks, memoryview(b"")
         self._last = b""
+        self._budget: Optional[int] = None
+
+    @contextlib.contextmanager
+    def at_most(self, size: int) -> Generator[None, None, None]:
+        """Whatever tarfile keeps in memory is read meanwhile, and no more than this."""
+        self._budget = size
+        yield
+        self._budget = None
 
     def readable(self) -> bool:
         return True
@@ -111,6 +123,10 @@ class _Pull(io.RawIOBase):
             out += take
             self._rest = self._rest[len(take) :]
         self._last = (self._last + out)[-2 * _BLOCK :]
+        if self._budget is not None:
+            self._budget -= len(out)
+            if self._budget < 0:
+                raise _hostile("an archive with a header that is too large")
         return bytes(out)
 
     def finish(self) -> bool:
@@ -185,6 +201,16 @@ def _remove(folder: Path) -> None:
             os.rmdir(path)
 
 
+def _next(tar: Any, pull: _Pull) -> Optional[tarfile.TarInfo]:
+    """The next entry. What was not read of the one before is passed over here: tarfile would not notice the end of the archive."""
+    while (left := tar.offset - tar.fileobj.tell()) > 0:
+        if not tar.fileobj.read(min(CHUNK_BYTES, left)):
+            raise _hostile("an archive that ends too early")
+    with pull.at_most(_HEADER_MOST):
+        entry: Optional[tarfile.TarInfo] = tar.next()
+    return entry
+
+
 class _Unpacker:
     """usual: the mode that the user's umask leaves to a folder."""
 
@@ -201,16 +227,17 @@ class _Unpacker:
         try:
             with tarfile.open(fileobj=pull, mode="r|", errorlevel=2, tarinfo=_Header) as tar:
                 seen: Any = tar
-                while (entry := tar.next()) is not None:
+                while (entry := _next(seen, pull)) is not None:
                     if not (self._begun or (entry.isdir() and not _parts(entry.name))):
                         raise SandboxAPIError(400, "invalid_request", "that is not a folder")
                     self._begun = True
                     self._entry(seen.fileobj, entry)
                     # Else it remembers all of them.
                     seen.members = []
+                    seen.pax_headers.clear()
         except SandboxAPIError:
             raise
-        except (tarfile.TarError, ValueError, OverflowError) as exc:
+        except (tarfile.TarError, ValueError, OverflowError, RecursionError) as exc:
             raise _hostile(f"an archive that cannot be read: {exc}") from None
         if not pull.finish():
             raise _hostile("an archive that ends too early")
@@ -295,6 +322,8 @@ def _set_time(path: Path, info: tarfile.TarInfo) -> None:
 
 
 def _parts(name: str) -> tuple[str, ...]:
+    if len(name) > _NAME_MOST:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), one_line(name[:100]))
     parts = tuple(p for p in name.split("/") if p not in ("", "."))
     if name.startswith("/") or ".." in parts or "\0" in name or (os.name == "nt" and any(c in name for c in "\\:")):
         raise _hostile(f"an archive entry that would leave the folder: {name}")

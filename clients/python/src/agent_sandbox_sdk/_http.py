@@ -122,6 +122,7 @@ class SyncTransport(_Common):
 
     def _once(self, call: Call[T], attempts: Attempts) -> T:
         with self._opened(call.request, attempts) as (answer, response):
+            answer.as_sent()
             ok = response.is_success
             if ok and call.content_type is not None:
                 answer.must_be(call.content_type)
@@ -147,6 +148,7 @@ class SyncTransport(_Common):
     @contextlib.contextmanager
     def _streaming(self, request: Request, content_type: str) -> Generator[tuple[Answer, httpx.Response], None, None]:
         with self._opened(request, Attempts(request, self.retries)) as (answer, response):
+            answer.as_sent()
             if not response.is_success:
                 body = Body(answer, bounded=True)
                 for chunk in response.iter_bytes():
@@ -260,6 +262,7 @@ class AsyncTransport(_Common):
 
     async def _once(self, call: Call[T], attempts: Attempts) -> T:
         async with self._opened(call.request, attempts) as (answer, response):
+            answer.as_sent()
             ok = response.is_success
             if ok and call.content_type is not None:
                 answer.must_be(call.content_type)
@@ -295,6 +298,7 @@ class AsyncTransport(_Common):
     @contextlib.asynccontextmanager
     async def _streaming(self, request: Request, content_type: str) -> AsyncGenerator[tuple[Answer, httpx.Response], None]:
         async with self._opened(request, Attempts(request, self.retries)) as (answer, response):
+            answer.as_sent()
             if not response.is_success:
                 body = Body(answer, bounded=True)
                 async for chunk in response.aiter_bytes():
