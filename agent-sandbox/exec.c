@@ -17,7 +17,7 @@
 #include "agent-sandbox/object.h"
 #include "agent-sandbox/show.h"
 #include "agent-sandbox/verb.h"
-#include "apid/base64.h"
+#include "common/base64.h"
 #include "common/log.h"
 
 #define EXIT_TIMED_OUT 124

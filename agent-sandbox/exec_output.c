@@ -8,7 +8,7 @@
 #include "agent-sandbox/client.h"
 #include "agent-sandbox/exec.h"
 #include "agent-sandbox/show.h"
-#include "apid/base64.h"
+#include "common/base64.h"
 #include "common/log.h"
 
 #define RESULT_MAX ((size_t)64 << 20) /* bytes of both streams together */

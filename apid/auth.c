@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "apid/auth.h"
-#include "apid/base64.h"
+#include "common/base64.h"
 
 void
 sha256(const void *p, size_t n, uint8_t digest[32])

@@ -3,8 +3,8 @@
 #include <event2/buffer.h>
 #include <string.h>
 
-#include "apid/base64.h"
 #include "apid/json_out.h"
+#include "common/base64.h"
 #include "common/log.h"
 
 #define REPLACEMENT "\xef\xbf\xbd"

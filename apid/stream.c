@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "apid/apid.h"
-#include "apid/base64.h"
 #include "apid/exec.h"
 #include "apid/path.h"
 #include "apid/route.h"
+#include "common/base64.h"
 #include "common/log.h"
 
 struct stream {

@@ -131,9 +131,13 @@ static int
 on_line(void *arg, const char *line, size_t n)
 {
 	struct api_call *c = arg;
-	json_t *event = event_read(line, n);
+	json_t *event;
 	int e;
 
+	if (line == NULL)
+		return judge_say(&c->failed, API_STRANGE, "%s sent a line of more than %zu bytes",
+		    c->server->url, EVENT_MAX);
+	event = event_read(line, n);
 	if (!json_is_object(event)) {
 		json_decref(event);
 		return judge_say(&c->failed, API_STRANGE,
@@ -145,16 +149,6 @@ on_line(void *arg, const char *line, size_t n)
 	return e == 0 ? 0 : judge_say(&c->failed, API_STOPPED, "stopped");
 }
 
-/* The verdict of the lines: -1 with c->failed set, or 0. */
-static int
-lines_verdict(struct api_call *c, int e)
-{
-	if (e == LINES_TOO_LONG)
-		judge_say(&c->failed, API_STRANGE, "%s sent a line of more than %zu bytes",
-		    c->server->url, EVENT_MAX);
-	return e == 0 ? 0 : -1;
-}
-
 static int
 take(struct api_call *c, const char *data, size_t n)
 {
@@ -164,7 +158,7 @@ take(struct api_call *c, const char *data, size_t n)
 		return keep(c, data, n < room ? n : room);
 	}
 	if (c->event != NULL)
-		return lines_verdict(c, lines_feed(&c->lines, data, n, on_line, c));
+		return lines_feed(&c->lines, data, n, on_line, c);
 	if (c->write != NULL) {
 		int e = c->write(c->write_arg, data, n);
 
@@ -415,7 +409,7 @@ api_call_curl(struct api_call *c)
 static int
 finish(struct api_call *c, struct api_error *e)
 {
-	if (c->event != NULL && lines_verdict(c, lines_end(&c->lines, on_line, c)) == -1) {
+	if (c->event != NULL && lines_end(&c->lines, on_line, c) == -1) {
 		*e = c->failed;
 		return -1;
 	}

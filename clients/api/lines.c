@@ -5,6 +5,8 @@
 #include "clients/api/lines.h"
 #include "common/log.h"
 
+#define ROOM_KEPT ((size_t)64 << 10)
+
 void
 lines_init(struct lines *l, size_t max)
 {
@@ -24,7 +26,7 @@ keep(struct lines *l, const char *data, size_t n)
 {
 	if (n == 0)
 		return;
-	if (l->n + n > l->room) {
+	if (n > l->room - l->n) {
 		l->room = (l->n + n) * 2;
 		if ((l->buf = realloc(l->buf, l->room)) == NULL)
 			fatal("line of %zu bytes", l->room);
@@ -38,7 +40,38 @@ give(const char *p, size_t n, lines_line *line, void *arg)
 {
 	if (n > 0 && p[n - 1] == '\r')
 		n--;
-	return n > 0 ? line(arg, p, n) : 0;
+	for (size_t i = 0; i < n; i++)
+		if (p[i] != ' ' && p[i] != '\t' && p[i] != '\r')
+			return line(arg, p, n);
+	return 0;
+}
+
+/* n bytes more of a line, without its end. */
+static int
+take(struct lines *l, const char *data, size_t n, lines_line *line, void *arg)
+{
+	if (l->passing)
+		return 0;
+	if (n <= l->max - l->n) {
+		keep(l, data, n);
+		return 0;
+	}
+	l->passing = 1;
+	l->n = 0;
+	return line(arg, NULL, 0);
+}
+
+/* The line in the buffer is whole. One of unusual size does not stay in memory. */
+static int
+give_kept(struct lines *l, lines_line *line, void *arg)
+{
+	int e = l->passing ? 0 : give(l->buf, l->n, line, arg);
+
+	l->passing = 0;
+	l->n = 0;
+	if (l->room > ROOM_KEPT)
+		lines_free(l);
+	return e;
 }
 
 int
@@ -50,31 +83,20 @@ lines_feed(struct lines *l, const char *data, size_t n, lines_line *line, void *
 	while (n > 0 && (end = memchr(data, '\n', n)) != NULL) {
 		size_t len = (size_t)(end - data);
 
-		if (len > l->max || l->n > l->max - len)
-			return LINES_TOO_LONG;
-		if (l->n == 0) {
+		if (l->n == 0 && !l->passing && len <= l->max)
 			e = give(data, len, line, arg);
-		} else {
-			keep(l, data, len);
-			e = give(l->buf, l->n, line, arg);
-			l->n = 0;
-		}
+		else if ((e = take(l, data, len, line, arg)) == 0)
+			e = give_kept(l, line, arg);
 		if (e != 0)
 			return e;
 		data = end + 1;
 		n -= len + 1;
 	}
-	if (n > l->max || l->n > l->max - n)
-		return LINES_TOO_LONG;
-	keep(l, data, n);
-	return 0;
+	return n > 0 ? take(l, data, n, line, arg) : 0;
 }
 
 int
 lines_end(struct lines *l, lines_line *line, void *arg)
 {
-	size_t n = l->n;
-
-	l->n = 0;
-	return n > 0 ? give(l->buf, n, line, arg) : 0;
+	return give_kept(l, line, arg);
 }

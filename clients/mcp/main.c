@@ -9,7 +9,7 @@
 #include <bsd/stdlib.h>
 
 #include "clients/api/files.h"
-#include "clients/mcp/inbox.h"
+#include "clients/api/lines.h"
 #include "clients/mcp/mcp.h"
 #include "common/confine_client.h"
 #include "common/log.h"
@@ -69,7 +69,7 @@ start(struct mcp *m)
 
 /* 1 while there may be more. */
 static int
-take_input(struct inbox *in, struct mcp *m)
+take_input(struct lines *in, struct mcp *m)
 {
 	static char buf[READ_SIZE];
 	ssize_t n = read(STDIN_FILENO, buf, sizeof(buf));
@@ -77,9 +77,9 @@ take_input(struct inbox *in, struct mcp *m)
 	if (n == -1 && (errno == EINTR || errno == EAGAIN))
 		return 1;
 	if (n > 0)
-		inbox_feed(in, buf, (size_t)n, session_line, m);
+		lines_feed(in, buf, (size_t)n, session_line, m);
 	else
-		inbox_end(in, session_line, m);
+		lines_end(in, session_line, m);
 	return n > 0;
 }
 
@@ -117,7 +117,7 @@ sooner(int a, int b)
 
 /* One turn: 0, or -1 when nobody reads our answers any more. */
 static int
-turn(struct mcp *m, struct inbox *in, int *open, int ms)
+turn(struct mcp *m, struct lines *in, int *open, int ms)
 {
 	struct pollfd p[2] = {{.fd = -1, .events = POLLIN}, {.fd = -1, .events = POLLOUT}};
 
@@ -139,7 +139,7 @@ turn(struct mcp *m, struct inbox *in, int *open, int ms)
 
 /* The client has closed our input: what is under way may still end by itself, but not for long. */
 static void
-end(struct mcp *m, struct inbox *in)
+end(struct mcp *m, struct lines *in)
 {
 	uint64_t until = work_now() + END_GRACE, now;
 	int closed = 0;
@@ -157,15 +157,15 @@ end(struct mcp *m, struct inbox *in)
 static void
 serve(struct mcp *m)
 {
-	struct inbox in;
+	struct lines in;
 	int open = 1;
 
-	inbox_init(&in, MCP_LINE_MAX);
+	lines_init(&in, MCP_LINE_MAX);
 	while (open)
 		if (turn(m, &in, &open, -1) == -1)
 			break;
 	end(m, &in);
-	inbox_free(&in);
+	lines_free(&in);
 }
 
 int

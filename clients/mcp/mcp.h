@@ -80,8 +80,8 @@ struct request {
 	size_t weight;
 };
 
-/* session.c: a line of the client (NULL: it was too long); and answers. */
-void session_line(void *mcp, const char *line, size_t n);
+/* session.c: a line of the client (lines.h), always 0; and answers. */
+int session_line(void *mcp, const char *line, size_t n);
 void session_answer(struct mcp *, struct batch *, json_t *message);
 json_t *session_finish(json_t *result, enum version); /* adds what the version wants in each */
 json_t *session_cacheable(json_t *result, enum version, int seconds);

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "clients/api/text.h"
-#include "clients/mcp/base64.h"
 #include "clients/mcp/mcp.h"
 #include "clients/mcp/uri.h"
+#include "common/base64.h"
 #include "common/log.h"
 
 #define SECONDS 60
@@ -180,10 +180,13 @@ on_content(struct work *w, const struct api_error *failed)
 		content = json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", "text/plain", "text",
 		    json_stringn(bytes, n));
 	} else {
-		char *blob = base64(bytes, n);
+		char *blob = malloc((n + 2) / 3 * 4);
 
-		content = json_pack("{s:s, s:s, s:s}", "uri", uri, "mimeType",
-		    "application/octet-stream", "blob", blob);
+		if (blob == NULL)
+			fatal("base64 of %zu bytes", n);
+		content = json_pack("{s:s, s:s, s:s%}", "uri", uri, "mimeType",
+		    "application/octet-stream", "blob", blob,
+		    base64_encode((const uint8_t *)bytes, n, blob));
 		free(blob);
 	}
 	work_result(w, session_cacheable(

@@ -396,7 +396,7 @@ refuse_line(struct mcp *m, const char *line, size_t n, const json_error_t *e)
 	json_decref(id);
 }
 
-void
+int
 session_line(void *arg, const char *line, size_t n)
 {
 	struct mcp *m = arg;
@@ -406,15 +406,16 @@ session_line(void *arg, const char *line, size_t n)
 	if (line == NULL) {
 		session_answer(m, NULL,
 		    rpc_error(NULL, RPC_INVALID_REQUEST, "a message of more than 16 MiB", NULL));
-		return;
+		return 0;
 	}
 	if ((message = read_message(line, n, &why)) == NULL) {
 		refuse_line(m, line, n, &why);
-		return;
+		return 0;
 	}
 	if (json_is_array(message))
 		on_batch(m, message, n);
 	else
 		on_message(m, message, n, NULL);
 	json_decref(message);
+	return 0;
 }

@@ -1,4 +1,4 @@
-// link: apid/head.o apid/auth.o apid/base64.o apid/browser.o -lcrypto
+// link: apid/head.o apid/auth.o common/base64.o apid/browser.o -lcrypto
 /* The head of a request: what is accepted keeps its promises, whatever the bytes are. */
 #include <stdlib.h>
 #include <string.h>

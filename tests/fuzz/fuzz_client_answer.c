@@ -34,8 +34,12 @@ static int
 on_line(void *arg, const char *line, size_t n)
 {
 	size_t *sum = arg;
-	json_t *event = event_read(line, n), *same = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
+	json_t *event, *same;
 
+	if (line == NULL)
+		return 0;
+	event = event_read(line, n);
+	same = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
 	if (n == 0 || n > 64 || memchr(line, '\n', n) != NULL)
 		abort();
 	/* The short way gives what the parser would. */

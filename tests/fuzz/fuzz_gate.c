@@ -1,5 +1,5 @@
 // clang-format off
-// link: apid/apid.o apid/archive.o apid/auth.o apid/base64.o apid/browser.o apid/chunk.o
+// link: apid/apid.o apid/archive.o apid/auth.o common/base64.o apid/browser.o apid/chunk.o
 // link: apid/data.o apid/env.o apid/exec.o apid/exec_request.o apid/files.o apid/gate.o
 // link: apid/gate_body.o apid/gate_listen.o apid/head.o apid/health.o apid/json_in.o
 // link: apid/json_out.o apid/list.o apid/managerd.o apid/object.o apid/pages.o apid/path.o

@@ -1,6 +1,6 @@
 // clang-format off
-// link: clients/mcp/args.o clients/mcp/base64.o clients/mcp/call.o clients/mcp/cut.o
-// link: clients/mcp/exec.o clients/mcp/inbox.o clients/mcp/mend.o clients/mcp/outbox.o clients/mcp/progress.o
+// link: clients/mcp/args.o common/base64.o clients/mcp/call.o clients/mcp/cut.o
+// link: clients/mcp/exec.o clients/mcp/mend.o clients/mcp/outbox.o clients/mcp/progress.o
 // link: clients/mcp/resources.o clients/mcp/rpc.o clients/mcp/salvage.o clients/mcp/session.o clients/mcp/tools.o
 // link: clients/mcp/uri.o clients/mcp/version.o clients/mcp/work.o
 // link: clients/api/call.o clients/api/judge.o clients/api/lines.o clients/api/path.o
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clients/mcp/inbox.h"
+#include "clients/api/lines.h"
 #include "clients/mcp/mcp.h"
 #include "common/log.h"
 
@@ -62,7 +62,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static char url[] = "http://127.0.0.1:1";
 	static struct mcp m;
-	struct inbox in;
+	struct lines in;
 	size_t step =
 	    size > 0 && data[0] >= 'a' && data[0] <= 'z' ? (size_t)(data[0] - 'a' + 1) : size;
 
@@ -76,11 +76,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if ((m.multi = curl_multi_init()) == NULL)
 		abort();
 	outbox_init(&m.out, -1);
-	inbox_init(&in, 65536);
+	lines_init(&in, 65536);
 	for (size_t at = 0; at < size; at += step)
-		inbox_feed(&in, (const char *)data + at, size - at < step ? size - at : step,
+		lines_feed(&in, (const char *)data + at, size - at < step ? size - at : step,
 		    session_line, &m);
-	inbox_end(&in, session_line, &m);
+	lines_end(&in, session_line, &m);
 	progress_turn(&m, work_now() + 60000);
 	work_end_all(&m);
 	if (m.calls != 0 || m.weight != 0)
@@ -88,7 +88,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (m.out.n > 0)
 		check_output(&m.out);
 	outbox_free(&m.out);
-	inbox_free(&in);
+	lines_free(&in);
 	curl_multi_cleanup(m.multi);
 	return 0;
 }

@@ -1,4 +1,4 @@
-// link: apid/json_out.o apid/base64.o -ljansson
+// link: apid/json_out.o common/base64.o -ljansson
 /* Bytes into JSON text: always valid, the same however they are cut, and UTF-8 comes back as it
  * was. */
 #include <event2/buffer.h>
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apid/base64.h"
 #include "apid/json_out.h"
+#include "common/base64.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *, size_t);
 

@@ -1,9 +1,8 @@
-// link: apid/head.o apid/chunk.o apid/path.o apid/auth.o apid/base64.o apid/browser.o -lcrypto
+// link: apid/head.o apid/chunk.o apid/path.o apid/auth.o common/base64.o apid/browser.o -lcrypto
 /* apid's pure parsers of HTTP: heads, chunks, queries, paths, ranges, keys. */
 #include "tests/unit/forked.h"
 
 #include "apid/auth.h"
-#include "apid/base64.h"
 #include "apid/browser.h"
 #include "apid/chunk.h"
 #include "apid/path.h"
@@ -194,24 +193,6 @@ a_range_is_one_or_ignored(void **state)
 }
 
 static void
-base64_knows_its_two_alphabets(void **state)
-{
-	char out[16];
-	size_t n;
-
-	(void)state;
-	assert_int_equal(base64_decode("-_-_", 4, 1, out, &n), 0);
-	assert_int_equal(base64_decode("-_-_", 4, 0, out, &n), -1);
-	assert_int_equal(base64_decode("+/+/", 4, 1, out, &n), -1);
-	assert_int_equal(base64_decode("YQ==", 4, 0, out, &n), 0);
-	assert_int_equal(n, 1);
-	assert_int_equal(base64_decode("YQ", 2, 0, out, &n), 0);
-	assert_int_equal(base64_decode("Y", 1, 0, out, &n), -1);
-	assert_int_equal(base64_decode("=", 1, 0, out, &n), -1);
-	assert_int_equal(base64_decode("====", 4, 0, out, &n), -1);
-}
-
-static void
 the_same_key_has_one_digest_in_each_header(void **state)
 {
 	struct head h = {0};
@@ -255,7 +236,6 @@ main(void)
 	    cmocka_unit_test(a_query_gives_each_parameter_once),
 	    cmocka_unit_test(a_path_stays_below_the_root),
 	    cmocka_unit_test(a_range_is_one_or_ignored),
-	    cmocka_unit_test(base64_knows_its_two_alphabets),
 	    cmocka_unit_test(the_same_key_has_one_digest_in_each_header),
 	    cmocka_unit_test(loopback_addresses_are_known),
 	};

@@ -1,4 +1,4 @@
-// link: apid/json_in.o apid/json_out.o apid/base64.o apid/env.o -ljansson
+// link: apid/json_in.o apid/json_out.o common/base64.o apid/env.o -ljansson
 /* apid's JSON: what is refused and why, and how numbers and bytes are written. */
 #include "tests/unit/forked.h"
 

@@ -1,7 +1,7 @@
-// link: clients/mcp/args.o clients/mcp/base64.o clients/mcp/cut.o clients/mcp/inbox.o
+// link: clients/mcp/args.o clients/mcp/cut.o
 // link: clients/mcp/rpc.o clients/mcp/tools.o clients/mcp/uri.o clients/mcp/version.o
 // link: clients/api/text.o -ljansson
-/* The pure parts of the MCP server: lines, messages, arguments, names of files, long output. */
+/* The pure parts of the MCP server: messages, arguments, names of files, long output. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,65 +13,10 @@
 #include <cmocka.h>
 
 #include "clients/api/text.h"
-#include "clients/mcp/base64.h"
 #include "clients/mcp/cut.h"
-#include "clients/mcp/inbox.h"
 #include "clients/mcp/rpc.h"
 #include "clients/mcp/tools.h"
 #include "clients/mcp/uri.h"
-
-/* Lines, as "[...]" each. */
-static char seen[4096];
-
-static void
-see(void *arg, const char *line, size_t n)
-{
-	size_t at = strlen(seen);
-
-	(void)arg;
-	snprintf(seen + at, sizeof(seen) - at, line != NULL ? "[%.*s]" : "!", (int)n, line);
-}
-
-static void
-lines_are_the_same_however_they_come(void **state)
-{
-	static const char text[] =
-	    "one\n\n  \t\r\ntwo\r\nxxxxxxxxxxxxxxxxx\nthree\n0123456789\nlast";
-	static const char want[] = "[one][two\r]![three][0123456789][last]";
-
-	(void)state;
-	for (size_t step = 1; step < sizeof(text); step++) {
-		struct inbox in;
-
-		seen[0] = '\0';
-		inbox_init(&in, 10);
-		for (size_t i = 0; i < sizeof(text) - 1; i += step)
-			inbox_feed(&in, text + i,
-			    sizeof(text) - 1 - i < step ? sizeof(text) - 1 - i : step, see, NULL);
-		inbox_end(&in, see, NULL);
-		assert_string_equal(seen, want);
-		inbox_free(&in);
-	}
-}
-
-static void
-long_line_leaves_nothing_behind(void **state)
-{
-	char piece[1000];
-	struct inbox in;
-
-	(void)state;
-	memset(piece, 'x', sizeof(piece));
-	seen[0] = '\0';
-	inbox_init(&in, 5000);
-	for (int i = 0; i < 100; i++) {
-		inbox_feed(&in, piece, sizeof(piece), see, NULL);
-		assert_true(in.n <= 5000);
-	}
-	inbox_feed(&in, "\nok\n", 4, see, NULL);
-	assert_string_equal(seen, "![ok]");
-	inbox_free(&in);
-}
 
 static void
 messages_are_what_they_are(void **state)
@@ -209,20 +154,6 @@ names_of_files_go_both_ways(void **state)
 		assert_int_equal(uri_read(bad[i], &uri), -1);
 }
 
-static void
-base64_of_every_length(void **state)
-{
-	static const char *const rows[] = {"", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		char *s = base64("foobar", i);
-
-		assert_string_equal(s, rows[i]);
-		free(s);
-	}
-}
-
 static int
 is_utf8(const char *p, size_t n)
 {
@@ -320,13 +251,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(lines_are_the_same_however_they_come),
-	    cmocka_unit_test(long_line_leaves_nothing_behind),
 	    cmocka_unit_test(messages_are_what_they_are),
 	    cmocka_unit_test(every_tool_is_found_and_described),
 	    cmocka_unit_test(arguments_are_checked_and_made_uniform),
 	    cmocka_unit_test(names_of_files_go_both_ways),
-	    cmocka_unit_test(base64_of_every_length),
 	    cmocka_unit_test(short_output_comes_whole),
 	    cmocka_unit_test(long_output_fits_and_is_always_utf8),
 	    cmocka_unit_test(memory_of_long_output_is_bounded),

@@ -1,5 +1,5 @@
 /* Base64 (base64.h). */
-#include "apid/base64.h"
+#include "common/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

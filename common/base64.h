@@ -1,6 +1,6 @@
 /* Base64 (RFC 4648): whole texts in, pieces out. Pure. */
-#ifndef APID_BASE64_H
-#define APID_BASE64_H
+#ifndef COMMON_BASE64_H
+#define COMMON_BASE64_H
 
 #include <stddef.h>
 #include <stdint.h>
