@@ -5,7 +5,6 @@ Its processes live in one PID, mount and network namespace, so that ending the f
 runner and the tests as a class; by hand:  tests/engine.py start DIR [--version 26.1] [--live-restore] | load DIR | stop DIR
 """
 
-import contextlib
 import http.client
 import json
 import os
@@ -14,8 +13,9 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from machine import alive, children, descendants, everyone, link, read, send, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "build/images"
@@ -38,37 +38,6 @@ class UnixHttp(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self.path)
-
-
-def wait_until(check, seconds, step=0.05):
-    end = time.monotonic() + seconds
-    while not (got := check()) and time.monotonic() < end:
-        time.sleep(step)
-    return got
-
-
-def children(pid):
-    out = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            out += [int(c) for c in open(f"/proc/{pid}/task/{task}/children").read().split()]
-    except OSError:
-        pass
-    return out
-
-
-def descendants(pid):
-    out = [pid]
-    for p in out:
-        out += children(p)
-    return out[1:]
-
-
-def alive(pid):
-    try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 class Engine:
@@ -130,7 +99,7 @@ class Engine:
         command = ["unshare", "-n", "-m", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-c", setup]
         log = open(self.dir / "holder.log", "ab")
         p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        wait_until(lambda: (self.dir / "held").exists() or p.poll() is not None, 10)
+        wait_until(lambda: (self.dir / "held").exists() or p.poll() is not None)
         inner = children(p.pid)
         if not inner or not (self.dir / "held").exists():
             p.kill()
@@ -215,45 +184,39 @@ class Engine:
         self.import_tar(tar, DEFAULT_IMAGE, 'CMD ["python3"]')
 
     def send(self, sig):
-        os.kill(self.dockerd(), sig)
+        assert send(self.dockerd(), sig)
         if sig == signal.SIGCONT:
             self._wake()
 
     def _wake(self):
         """nsenter stops when its child is stopped, and would not see it end."""
-        with contextlib.suppress(OSError):
-            os.kill(self._pid("outer"), signal.SIGCONT)
+        if outer := self._pid("outer"):
+            send(outer, signal.SIGCONT)
 
     def down(self, sig=signal.SIGTERM, seconds=30):
         """End dockerd (and with SIGTERM its containerd); what --live-restore keeps stays."""
         pid = self.dockerd()
         if not pid:
             return
-        os.kill(pid, sig)
+        send(pid, sig)
         if not wait_until(lambda: not alive(pid), seconds):
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: not alive(pid), 5)
+            send(pid)
+            wait_until(lambda: not alive(pid))
         if getattr(self, "_outer", None):
-            self._outer.wait(5)
+            self._outer.wait(30)
         if sig == signal.SIGKILL:
             for p in self.inside():
-                if open(f"/proc/{p}/comm").read().strip() == "containerd":
-                    os.kill(p, signal.SIGKILL)
+                if read(p, "comm").strip() == b"containerd":
+                    send(p)
         self.sock.unlink(missing_ok=True)
 
     def inside(self):
         """All processes of the engine's PID namespace but the first, by their ids out here."""
-        holder, out = self.holder(), []
+        holder = self.holder()
         if not holder:
-            return out
-        ns = os.readlink(f"/proc/{holder}/ns/pid")
-        for p in os.listdir("/proc"):
-            try:
-                if p.isdigit() and int(p) != holder and os.readlink(f"/proc/{p}/ns/pid_for_children") == ns and alive(int(p)):
-                    out.append(int(p))
-            except OSError:
-                pass
-        return out
+            return []
+        ns = link(holder, "ns/pid")
+        return [p for p in everyone() if p != holder and link(p, "ns/pid_for_children") == ns and alive(p)]
 
     def restart(self, *options):
         self.down()
@@ -266,13 +229,13 @@ class Engine:
         pids = descendants(holder) + self.inside() if holder else []
         if holder:
             self._wake()
-            os.kill(holder, signal.SIGKILL)
-            if not wait_until(lambda: not any(alive(p) for p in [holder, *pids]), 10):
+            send(holder)
+            if not wait_until(lambda: not any(alive(p) for p in [holder, *pids])):
                 left += [f"process {p}" for p in [holder, *pids] if alive(p)]
         if getattr(self, "_outer_holder", None):
-            self._outer_holder.wait(5)
+            self._outer_holder.wait(30)
         left += self._remove_cgroups()
-        wait_until(lambda: shutil.rmtree(self.dir, ignore_errors=True) or not self.dir.exists(), 5)
+        wait_until(lambda: shutil.rmtree(self.dir, ignore_errors=True) or not self.dir.exists())
         if self.dir.exists():
             left.append(str(self.dir))
         mounts = [line.split()[1] for line in open("/proc/mounts") if str(self.dir) in line]
@@ -286,7 +249,7 @@ class Engine:
             if not base.is_dir() or top.is_symlink():
                 continue
             for d, _, _ in os.walk(base, topdown=False):
-                if not wait_until(lambda d=d: _rmdir(d), 3):
+                if not wait_until(lambda d=d: _rmdir(d)):
                     left.append(f"cgroup {d}")
         return left
 

@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from client import BLOCK, percentile
-from harness import BUILD, KEY, ROOT, descendants
+from harness import BUILD, KEY, ROOT
+from machine import descendants, kib
 from rows import MS, both, mid
-from watch import Growth, field, init_pid
+from watch import Growth, init_pid
 
 HERE = Path(__file__).resolve().parent
 
@@ -95,7 +96,7 @@ def mcp(b):
     data = http.request("POST", box.path + "/exec", {"command": "true"})
     in_turn(1, 5, partial(http.timed, data), partial(tool.timed, line))
     limit, ours = in_turn(10, b.n(40, 5), partial(http.timed, data), partial(tool.timed, line))
-    resident = field(tool.p.pid, "VmRSS")
+    resident = kib(tool.p.pid, "VmRSS")
     tool.close()
     b.row("MCP tools/call sandbox_exec true", f"{both(limit)}, HTTP", both(ours), "p50 <= 5 ms", mid(ours) <= 0.005,
           limit_is=mid(limit), p50=mid(ours), p95=percentile(ours, 95))  # fmt: skip
@@ -161,7 +162,7 @@ class Peak(threading.Thread):
 
     def run(self):
         while not self.done.wait(0.05):
-            self.seen.append(sum(field(p, "VmRSS") for p in [self.pid, *descendants(self.pid)]))
+            self.seen.append(sum(kib(p, "VmRSS") for p in [self.pid, *descendants(self.pid)]))
 
     def result(self):
         self.done.set()

@@ -8,8 +8,8 @@ import time
 from functools import partial
 
 from client import BLOCK, Raw, many, percentile
-from harness import wait_until
-from watch import Growth, cpu_seconds, init_pid, pss
+from machine import processor_time, wait_until
+from watch import Growth, init_pid, pss
 
 MS = 1000.0
 TEXT = (b"0123456789abcdef" * 4)[:63] + b"\n"
@@ -294,10 +294,10 @@ def idle(b):
     b.row("memory (PSS): a sandbox-init", "", f"{init / 1024:.2f} MiB", "<= 1.5 MiB", init <= 1536, kib=init)
     tree = b.server.tree() + [init_pid(b.engine, b.container(x)) for x in boxes]
     names = [p for v in pids.values() for p in v]
-    before = {p: cpu_seconds(p) for p in tree}
+    before = {p: processor_time(p) for p in tree}
     seconds = b.n(30, 5)
     time.sleep(seconds)
-    used = {p: cpu_seconds(p) - before[p] for p in tree}
+    used = {p: processor_time(p) - before[p] for p in tree}
     ours, inits = sum(used[p] for p in names), sum(v for p, v in used.items() if p not in names)
     share = (ours + inits) / seconds
     b.row(f"CPU of {len(boxes)} idle sandboxes", "", f"{share:.2%} of a core", "< 1 %", share < 0.01, share=share, inits=inits / seconds)
@@ -321,7 +321,7 @@ def cycles(b):
     for _ in range(count):
         cycle()
     # The engine cleans up behind its answer.
-    wait_until(lambda: all(b.holdings()[k] <= before[k] for k in ("containers", "volumes", "cgroups")), 20, 0.5)
+    wait_until(lambda: all(b.holdings()[k] <= before[k] for k in ("containers", "volumes", "cgroups")), step=0.5)
     after = b.holdings()
     grown = {k: after[k] - before[k] for k in before}
     ok = grown["memory_kib"] < 128 and grown["descriptors"] <= 2 and max(grown[k] for k in ("containers", "volumes", "cgroups")) <= 0
@@ -349,7 +349,7 @@ def restart(b):
                 time.sleep(0.001)
         opened.append(time.perf_counter() - began)
         h.close()
-        wait_until(lambda: len(b.server.pids()["sessiond"]) >= len(boxes), 20, 0.01)
+        wait_until(lambda: len(b.server.pids()["sessiond"]) >= len(boxes), step=0.01)
         _, statuses = many(b.server.port, requests)
         attached.append(time.perf_counter() - began)
         if set(statuses) != {200}:

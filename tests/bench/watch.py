@@ -1,42 +1,25 @@
 """What the server's programs use while something runs: memory, descriptors, CPU time."""
 
-import contextlib
-import os
-import re
 import threading
-from pathlib import Path
 
-
-def field(pid, name, file="status"):
-    """In KiB; 0 for a process that is gone."""
-    with contextlib.suppress(OSError, TypeError):
-        return int(re.search(rf"^{name}:\s+(\d+)", Path(f"/proc/{pid}/{file}").read_text(), re.M)[1])
-    return 0
+from machine import everyone, kib, read, status
 
 
 def pss(pid):
-    return field(pid, "Pss", "smaps_rollup")
+    return kib(pid, "Pss", "smaps_rollup")
 
 
 def private(pid):
     """What only this process has and has written: unlike its share, it does not change with its neighbours."""
-    return field(pid, "Private_Dirty", "smaps_rollup")
-
-
-def cpu_seconds(pid):
-    with contextlib.suppress(OSError):
-        parts = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
-    return 0.0
+    return kib(pid, "Private_Dirty", "smaps_rollup")
 
 
 def init_pid(engine, container):
     """Of the container's PID 1, out here: the engine counts in a namespace of its own."""
     made = engine.call("GET", f"/containers/{container}/json")["Id"]
-    for p in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            if made in Path(f"/proc/{p}/cgroup").read_text() and re.search(r"^NSpid:.*\t1$", Path(f"/proc/{p}/status").read_text(), re.M):
-                return int(p)
+    for p in everyone():
+        if made.encode() in read(p, "cgroup") and status(p).get("NSpid", "").split()[-1:] == ["1"]:
+            return p
     raise RuntimeError(f"no process of {container}")
 
 
@@ -46,14 +29,14 @@ class Growth(threading.Thread):
     def __init__(self, pids):
         super().__init__(daemon=True)
         self.stop = threading.Event()
-        self.before = {p: field(p, "VmRSS") for p in pids}
+        self.before = {p: kib(p, "VmRSS") for p in pids}
         self.most = dict.fromkeys(pids, 0)
-        self.names = {p: (Path(f"/proc/{p}/comm").read_text().strip() or "?") for p in pids}
+        self.names = {p: read(p, "comm").decode().strip() or "?" for p in pids}
 
     def run(self):
         while not self.stop.wait(0.02):
             for p, before in self.before.items():
-                self.most[p] = max(self.most[p], field(p, "VmRSS") - before)
+                self.most[p] = max(self.most[p], kib(p, "VmRSS") - before)
 
     def __enter__(self):
         self.start()

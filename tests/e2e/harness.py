@@ -19,7 +19,8 @@ import requests
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
-from engine import DEFAULT_IMAGE, Engine, alive, descendants, wait_until  # noqa: E402
+from engine import DEFAULT_IMAGE, Engine  # noqa: E402
+from machine import alive, descendants, descriptors, free_port, kib, link, processor_time_of_all, send, wait_until  # noqa: E402
 
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
 KEY = "e2e-key-0123456789abcdef"
@@ -31,7 +32,7 @@ CODES = {
     502: "backend_error", 503: "unavailable", 505: "http_version_not_supported", 507: "insufficient_storage",
 }  # fmt: skip
 
-__all__ = ["DEFAULT_IMAGE", "Engine", "alive", "descendants", "wait_until"]
+__all__ = ["DEFAULT_IMAGE", "Engine"]
 
 
 def check_error(answer, *statuses):
@@ -270,12 +271,6 @@ def text(events, kind="stdout"):
     return "".join(e["data"] for e in events if e["type"] == kind)
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Server:
     """A server on a free port with a data directory of its own."""
 
@@ -321,10 +316,9 @@ class Server:
         """Programs by name: a list of process ids each (several sessiond)."""
         out = {name: [] for name in PROGRAMS}
         for pid in [self.process.pid, *descendants(self.process.pid)]:
-            with contextlib.suppress(OSError):
-                name = os.path.basename(os.readlink(f"/proc/{pid}/exe")).removesuffix(" (deleted)")
-                if name in out:
-                    out[name].append(pid)
+            name = os.path.basename(link(pid, "exe")).removesuffix(" (deleted)")
+            if name in out:
+                out[name].append(pid)
         return out
 
     def pid(self, program):
@@ -346,29 +340,32 @@ class Server:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             for p in pids:
-                with contextlib.suppress(OSError):
-                    os.kill(p, signal.SIGKILL)
-            self.process.wait(5)
+                send(p)
+            self.process.wait(30)
             raise AssertionError(f"the server did not end within {seconds} s:\n{self.tail()}") from None
-        left = wait_until(lambda: not [p for p in pids if alive(p)], 5)
+        left = wait_until(lambda: not [p for p in pids if alive(p)])
         assert left, f"left after the server: {[p for p in pids if alive(p)]}"
         self.process = None
         self.api.fresh()
         return status
 
+    def kill(self, program):
+        """kill -9 of one program that runs; its process id."""
+        killed = wait_until(lambda: next((p for p in self.pids()[program] if alive(p) and send(p)), None))
+        assert killed, f"{program} does not run:\n{self.tail()}"
+        return killed
+
     def kill_program(self, program):
         """kill -9 of one program, and wait for what the parent makes of it: a clean restart of all."""
-        before = self.process.pid
-        victim = self.pid(program)
-        os.kill(victim, signal.SIGKILL)
-        if victim == before:
-            self.process.wait(5)
+        victim = self.kill(program)
+        if victim == self.process.pid:
+            self.process.wait(30)
             self.api.fresh()
             self.start()
             return
-        assert wait_until(lambda: not alive(victim), 5)
+        assert wait_until(lambda: not alive(victim))
         if program != "sessiond":
-            assert wait_until(lambda: self.settled(victim), 15), "no restart:\n" + self.tail()
+            assert wait_until(lambda: self.settled(victim)), "no restart:\n" + self.tail()
         self.api.fresh()
 
     def settled(self, *gone):
@@ -381,14 +378,13 @@ class Server:
 
     def memory(self):
         """Proportional memory (PSS) of all programs, in KiB."""
-        total = 0
-        for pid in self.tree():
-            with contextlib.suppress(OSError, AttributeError):
-                total += int(re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)[1])
-        return total
+        return sum(kib(pid, "Pss", "smaps_rollup") for pid in self.tree())
+
+    def processor_time(self):
+        return processor_time_of_all(self.process.pid)
 
     def descriptors(self):
-        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in self.tree())
+        return sum(len(descriptors(pid)) for pid in self.tree())
 
     def instance(self):
         """Our label's value: what on the engine belongs to this data directory."""
@@ -436,7 +432,7 @@ class Server:
                     self.process = None
                     self.start()
                 self.api.fresh().delete_all()
-                gone = wait_until(lambda: self.on_engine() == ([], []), 10, 0.2)
+                gone = wait_until(lambda: self.on_engine() == ([], []), step=0.2)
                 left = self.on_engine()
                 self.end()
                 assert gone, f"left on the engine: {left}\n{self.tail()}"
@@ -447,10 +443,9 @@ class Server:
         """Without asking: processes, what the engine holds, files."""
         Server.alive = [s for s in Server.alive if s is not self]
         for pid in self.tree():
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+            send(pid)
         if self.process:
-            self.process.wait(5)
+            self.process.wait(30)
         with contextlib.suppress(Exception):
             if self.instance():
                 containers, volumes = self.on_engine()

@@ -1,6 +1,5 @@
 """dockerd-proxy on a real engine: what the engine makes of its requests."""
 
-import os
 import socket
 import sys
 import time
@@ -12,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "proc"))
 import layout  # noqa: E402
+from machine import command_line, everyone, status  # noqa: E402
 
 SANDBOX = 0xABCDEF0123456789
 
@@ -74,28 +74,17 @@ def test_engine_enforces_what_a_sandbox_is_made_of(engine, proxy):
             host["ReadonlyRootfs"] and host["NetworkMode"] == "none" and host["OomScoreAdj"] == 500 and host["LogConfig"]["Type"] == "none"
         )
         assert [(m["Type"], m["Destination"]) for m in got["Mounts"]] == [("volume", "/workspace")]
-        status = dict(line.split(":\t", 1) for line in open(f"/proc/{host_pid(engine, got)}/status") if ":\t" in line)
-        assert status["Uid"].split() == ["1000"] * 4 and status["Gid"].split() == ["1000"] * 4
-        assert (
-            status["CapBnd"].strip("0\n") == status["CapPrm"].strip("0\n") == ""
-            and status["NoNewPrivs"] == "1\n"
-            and status["Seccomp"] == "2\n"
-        )
+        told = status(host_pid(got))
+        assert told["Uid"].split() == ["1000"] * 4 and told["Gid"].split() == ["1000"] * 4
+        assert told["CapBnd"].strip("0") == told["CapPrm"].strip("0") == "" and (told["NoNewPrivs"], told["Seccomp"]) == ("1", "2")
 
 
-def host_pid(engine, inspected):
+def host_pid(inspected):
     """The engine lives in a PID namespace of its own: its number for PID 1, seen from here."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            numbers = next(line for line in open(f"/proc/{pid}/status") if line.startswith("NSpid")).split()[1:]
-            if (
-                numbers[-1] == "1"
-                and str(inspected["State"]["Pid"]) in numbers
-                and "/.agent-sandbox/init" in open(f"/proc/{pid}/cmdline").read()
-            ):
-                return pid
-        except OSError:
-            pass
+    for pid in everyone():
+        numbers = status(pid).get("NSpid", "").split()
+        if numbers[-1:] == ["1"] and str(inspected["State"]["Pid"]) in numbers and "/.agent-sandbox/init" in command_line(pid):
+            return pid
     raise AssertionError("the sandbox's first process is not found")
 
 

@@ -6,7 +6,8 @@ import time
 import images
 import pytest
 import requests
-from harness import Server, alive, at_once, check_error, codes, raw, text, wait_until
+from harness import Server, at_once, check_error, codes, raw, text
+from machine import alive, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +90,7 @@ def test_engine_restarted_with_live_restore_keeps_sandboxes_and_their_commands(l
     assert s.api.ids() == [b.id] and b.get().status_code == 200, "reads need no engine"
     assert s.api.ask("GET", f"/v1/snapshots/{snap}").status_code == 200
     e.start()
-    assert wait_until(s.api.fresh().healthy, 15), s.tail()
+    assert wait_until(s.api.fresh().healthy), s.tail()
     usable(s, b)
     assert b.content("f") == b"kept" and b.sh("pidof sleep")
     assert s.api.fork(snap).content("f") == b"kept"
@@ -110,8 +111,8 @@ def test_engine_restarted_without_live_restore_keeps_workspaces(plain, how):
     else:
         e.down(how, seconds=40)
     e.start()
-    assert wait_until(s.api.fresh().healthy, 15), s.tail()
-    assert wait_until(lambda: b.get().json().get("status") in ("stopped", "running"), 10)
+    assert wait_until(s.api.fresh().healthy), s.tail()
+    assert wait_until(lambda: b.get().json().get("status") in ("stopped", "running"))
     usable(s, b)
     assert b.content("f") == b"kept" and b.sh("ls /tmp") == ""
     assert b.get().json()["status"] == "running"
@@ -128,11 +129,11 @@ def test_engine_that_is_down_at_the_start_is_502_until_it_comes(plain):
     e.down(seconds=40)
     s.launch()
     assert wait_until(lambda: codes(raw(s.port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")) == [502]
-                      if s.process.poll() is None and listening(s) else False, 10), s.tail()  # fmt: skip
+                      if s.process.poll() is None and listening(s) else False), s.tail()  # fmt: skip
     assert s.api.ids() == [b.id]
     check_error(b.post_exec("true"), 502)
     e.start()
-    assert wait_until(s.api.fresh().healthy, 15), s.tail()
+    assert wait_until(s.api.fresh().healthy), s.tail()
     usable(s, b)
     assert b.content("f") == b"kept"
 
@@ -155,7 +156,7 @@ def test_hung_engine_is_502_at_once_and_holds_nothing_else(plain):
     e.send(signal.SIGSTOP)
     try:
         began = time.monotonic()
-        assert wait_until(lambda: s.api.fresh().ask("GET", "/healthz", timeout=4).status_code == 502, 6)
+        assert wait_until(lambda: s.api.fresh().ask("GET", "/healthz", timeout=4).status_code == 502)
         assert time.monotonic() - began < 5
         waiting = at_once([lambda: s.api.post_sandbox({"memory_mb": 64})] * 3 + [lambda: s.api.post_fork(snap)])
         assert time.monotonic() - began < 12
@@ -167,7 +168,7 @@ def test_hung_engine_is_502_at_once_and_holds_nothing_else(plain):
         check_error(s.api.ask("GET", "/v1/sandboxes", key="x" * 20), 401)
     finally:
         e.send(signal.SIGCONT)
-    assert wait_until(s.api.fresh().healthy, 15), s.tail()
+    assert wait_until(s.api.fresh().healthy), s.tail()
     assert s.api.ids() == [b.id]
     usable(s, b)
     s.api.create(memory_mb=64).delete()
@@ -185,9 +186,9 @@ def test_socket_that_is_replaced_is_found_again(engine, tiny):
         b.put("f", b"kept")
         f.stop_listening()
         f.cut()
-        assert wait_until(lambda: answers_502(s), 10), s.tail()
+        assert wait_until(lambda: answers_502(s)), s.tail()
         f.listen()
-        assert wait_until(s.api.fresh().healthy, 15), s.tail()
+        assert wait_until(s.api.fresh().healthy), s.tail()
         usable(s, b)
         assert b.content("f") == b"kept"
         s.clean()
@@ -237,7 +238,7 @@ def test_call_that_fails_is_502_and_leaves_everything_as_it_was(behind, operatio
     }
     check_error(ask[operation](), 502)
     f.fail(None)
-    assert wait_until(lambda: s.on_engine() == before, 8, 0.2), (before, s.on_engine(), s.tail())
+    assert wait_until(lambda: s.on_engine() == before, step=0.2), (before, s.on_engine(), s.tail())
     assert b.content("f") == b"new" and b.sh("pidof sleep")
     answer = ask[operation]()
     assert answer.status_code in (200, 201), answer.text
@@ -269,7 +270,7 @@ def test_mute_socket_is_502_for_health_within_two_seconds(behind):
         assert time.monotonic() - began < 2.3
     finally:
         f.mute(False)
-    assert wait_until(s.api.fresh().healthy, 10)
+    assert wait_until(s.api.fresh().healthy)
 
 
 def test_container_removed_by_somebody_ends_its_sandbox_and_frees_its_slot(own, engine, tiny):
@@ -279,10 +280,10 @@ def test_container_removed_by_somebody_ends_its_sandbox_and_frees_its_slot(own, 
     events.next()
     engine.api("DELETE", f"/v1.41/containers/{s.containers(b.id)[0]}?force=1&v=1")
     assert events.all()[-1]["type"] == "error"
-    assert wait_until(lambda: b.get().status_code == 404, 5)
+    assert wait_until(lambda: b.get().status_code == 404)
     check_error(b.post_exec("true"), 404)
     assert "backend" in check_error(b.get("?detail=true"), 410)
-    assert wait_until(lambda: s.on_engine() == ([], []), 8), s.on_engine()
+    assert wait_until(lambda: s.on_engine() == ([], [])), s.on_engine()
     s.api.create(memory_mb=64).delete()
 
 
@@ -308,7 +309,7 @@ def test_stopped_sandbox_is_shown_as_such_and_can_be_snapshotted_and_deleted(own
     b.put("f", b"kept")
     for x in (b, c):
         engine.api("POST", f"/v1.41/containers/{s.containers(x.id)[0]}/stop?t=0")
-    assert wait_until(lambda: b.get().json()["status"] == "stopped", 5)
+    assert wait_until(lambda: b.get().json()["status"] == "stopped")
     assert c.delete().status_code == 204 and not s.containers(c.id)
     assert s.api.fork(b.snapshot()).content("f") == b"kept"
 
@@ -322,7 +323,7 @@ def test_removed_volume_of_a_stopped_sandbox_is_an_error_and_not_a_hang(own, eng
         engine.api("DELETE", f"/v1.41/volumes/{v}?force=1")
     answer = b.post_exec("true")
     check_error(answer, 404, 409, 502)
-    assert wait_until(lambda: b.get().status_code == 404, 5)
+    assert wait_until(lambda: b.get().status_code == 404)
 
 
 def test_pull_that_takes_long_blocks_no_other_request(behind):
@@ -360,12 +361,12 @@ def test_engine_address_that_cannot_be_used_is_one_clear_line(own, path, word):
     s.docker_host = path if "://" in path else f"unix://{path}"
     s.launch()
     if path.startswith("/"):
-        assert wait_until(lambda: word in s.tail(), 10), s.tail()
+        assert wait_until(lambda: word in s.tail()), s.tail()
         assert s.process.poll() is None, "it waits for the engine"
-        assert wait_until(lambda: listening(s) and answers_502(s), 5)
+        assert wait_until(lambda: listening(s) and answers_502(s))
         s.end()
     else:
-        assert wait_until(lambda: s.process.poll() is not None, 5), "it runs"
+        assert wait_until(lambda: s.process.poll() is not None), "it runs"
         assert s.process.returncode == 2 and word in s.tail() and len(s.tail().strip().splitlines()) == 1, s.tail()
         s.process = None
     s.remove()

@@ -6,7 +6,8 @@ import json
 import time
 
 import pytest
-from harness import at_once, check_error, text, wait_until
+from harness import at_once, check_error, text
+from machine import command_line, everyone, wait_until
 
 RESULT = {"stdout", "stderr", "exit_code", "timed_out", "truncated", "duration_ms"}
 
@@ -85,13 +86,13 @@ def test_timeout_kills_every_descendant_and_keeps_what_was_printed(box):
     started = time.monotonic()
     r = box.exec(
         "trap '' TERM HUP INT; echo before; echo side >&2; setsid sleep 5151.1 & (sleep 5151.2 & ) & "
-        "python3 -c \"import os,time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(9)\" 5151.3 & "
+        "python3 -c \"import os,time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(900)\" 5151.3 & "
         "sleep 5151.4",
         timeout_seconds=1,
     )  # fmt: skip
     assert 0.9 < time.monotonic() - started < 4
     assert (r["stdout"], r["stderr"], r["exit_code"], r["timed_out"]) == ("before\n", "side\n", 137, True)
-    assert wait_until(lambda: not any(box.running(f"5151.{i}") for i in (1, 2, 3, 4)), 2)
+    assert wait_until(lambda: not any(box.running(f"5151.{i}") for i in (1, 2, 3, 4)))
 
 
 @pytest.mark.core
@@ -179,7 +180,7 @@ def test_more_commands_than_there_is_room_for_are_429_and_files_still_work(own):
     assert b.content("f") == b"1" and b.names() == ["f"]
     for e in streams:
         e.close()
-    assert wait_until(lambda: b.post_exec("true").status_code == 200, 10)
+    assert wait_until(lambda: b.post_exec("true").status_code == 200)
 
 
 @pytest.mark.core
@@ -187,11 +188,11 @@ def test_client_that_leaves_ends_its_command_unless_it_asked_otherwise(box):
     events = box.stream("sleep 5454.5 & echo on; sleep 2; touch no; wait")
     assert events.next()["data"] == "on\n"
     events.close()
-    assert wait_until(lambda: box.running("5454.5") == 0, 5)
+    assert wait_until(lambda: box.running("5454.5") == 0)
     events = box.stream("echo on; sleep 1; echo more; touch yes", "?on_disconnect=continue")
     assert events.next()["data"] == "on\n"
     events.close()
-    assert wait_until(lambda: box.names() == ["yes"], 6)
+    assert wait_until(lambda: box.names() == ["yes"])
 
 
 def test_waiting_exec_of_a_deleted_sandbox_says_so(make):
@@ -208,23 +209,15 @@ def test_waiting_exec_of_a_deleted_sandbox_says_so(make):
 
 def test_orphans_are_reaped(box):
     box.sh("i=0; while [ $i -lt 300 ]; do (true &); i=$((i+1)); done")
-    source = "import glob\nprint(sum(open(p).read().rsplit(')',1)[1].split()[0]=='Z' for p in glob.glob('/proc/[0-9]*/stat')))"
-    assert wait_until(lambda: box.python(source).strip() == "0", 3)
+    assert wait_until(lambda: box.sh("cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z ' || true").strip() == "0")
 
 
 def test_secret_in_the_environment_is_in_no_command_line_and_not_on_the_engine(server, make):
-    from pathlib import Path
-
     secret = "sehr-geheim-1234567"
     b = make(memory_mb=64, env={"BOX": secret})
     events = b.stream("echo on; sleep 20", env={"EXEC": secret})
     assert events.next()["data"] == "on\n"
-    lines = ""
-    for p in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            lines += p.read_text(errors="replace")
-        except OSError:
-            pass
+    lines = "".join(command_line(p) for p in everyone())
     name = server.containers(b.id)[0]
     lines += json.dumps(server.engine.call("GET", f"/containers/{name}/json"))
     events.close()

@@ -9,7 +9,8 @@ import threading
 import time
 
 import pytest
-from harness import at_once, check_error, codes, raw, request, wait_until
+from harness import at_once, check_error, codes, raw, request
+from machine import wait_until
 
 INFO = {"name", "path", "type", "size", "modified_at"}
 
@@ -247,10 +248,10 @@ def test_archive_whose_process_another_request_ends_is_409_and_leaves_nothing(bo
     for end in ("true", "kill -9 $PPID; sleep 5"):
         with socket.create_connection(("127.0.0.1", int(box.api.url.rsplit(":", 1)[1])), 10) as c:
             c.sendall(head + tar[:500_000])
-            assert wait_until(lambda: box.sh("ls -A sub 2>/dev/null; true") != "", 10)
+            assert wait_until(lambda: box.sh("ls -A sub 2>/dev/null; true") != "")
             box.exec(end, "?kill_others=true" if end == "true" else "")
             assert codes(c.recv(65536)) == [409]
-        assert wait_until(lambda: box.names("sub") == [], 10), box.names("sub")
+        assert wait_until(lambda: box.names("sub") == []), box.names("sub")
 
 
 def test_missing_or_foreign_sandbox_is_404_for_every_file_route(api):

@@ -32,7 +32,7 @@ def test_kill_of_a_program_while_an_engine_call_is_under_way(scene, operation, v
         faulty.hold(step)
         result = scene.operate(operation, box)
         reached = faulty.reached.wait(10)
-        gone = kill(s, victim, box)
+        gone = kill(s, victim)
         faulty.let_go()
         if victim == "agent-sandboxd":
             s.api.fresh()

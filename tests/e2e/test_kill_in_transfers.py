@@ -20,7 +20,7 @@ def test_kill_of_a_program_while_the_workspace_is_packed_or_unpacked(scene, oper
             box.put("old", b"x")
         result = scene.operate(operation, box)
         time.sleep(delay)
-        gone = kill(s, victim, box)
+        gone = kill(s, victim)
         if victim == "agent-sandboxd":
             s.api.fresh()
             s.start()

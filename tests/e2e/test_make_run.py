@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from harness import ROOT, Api, Box, alive, descendants, free_port, wait_until
+from harness import ROOT, Api, Box
+from machine import alive, command_line, descendants, free_port, link, send, wait_until
 
 
 @pytest.fixture
@@ -58,8 +59,7 @@ class Run:
         finally:
             if self.p.poll() is None:
                 self.p.kill()
-        left = wait_until(lambda: not [p for p in pids if alive(p)], 5)
-        assert left, [Path(f"/proc/{p}/cmdline").read_text() for p in pids if alive(p)]
+        assert wait_until(lambda: not any(alive(p) for p in pids)), [command_line(p) for p in pids if alive(p)]
 
 
 @pytest.mark.limit(150)
@@ -113,9 +113,9 @@ def test_make_run_uses_the_engine_that_docker_host_names(engine, home):
         other = env | {"AGENT_SANDBOX_PORT": str(free_port())}
         second = subprocess.run([ROOT / "tools/run"], env=other, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=40)
         assert second.returncode == 2 and "in use by another server" in second.stderr, second
-        apid = next(c for c in descendants(p.pid) if os.readlink(f"/proc/{c}/exe").endswith("/apid"))
-        os.kill(apid, signal.SIGKILL)
-        assert wait_until(lambda: not alive(apid) and api.fresh().healthy(), 20), (home / "log").read_text()
+        apid = next(c for c in descendants(p.pid) if link(c, "exe").endswith("/apid"))
+        assert send(apid)
+        assert wait_until(lambda: not alive(apid) and api.fresh().healthy()), (home / "log").read_text()
         assert b.sh("echo on") == "on\n"
         assert b.delete().status_code == 204
     finally:

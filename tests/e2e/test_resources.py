@@ -2,7 +2,8 @@
 
 import images
 import pytest
-from harness import Server, check_error, wait_until
+from harness import Server, check_error
+from machine import wait_until
 
 pytestmark = pytest.mark.core
 
@@ -98,20 +99,20 @@ def test_fork_bomb_ends_with_its_timeout_and_the_next_command_works(make, bomb):
     r = b.exec(command, timeout_seconds=1, timeout=20)
     assert r["timed_out"] and r["exit_code"] == 137
     assert b.sh("echo ok") == "ok\n"
-    assert wait_until(lambda: int(b.python("import glob; print(len(glob.glob('/proc/[0-9]*')))")) < 8, 3)
+    assert wait_until(lambda: int(b.python("import glob; print(len(glob.glob('/proc/[0-9]*')))")) < 8)
 
 
 def test_fork_bomb_in_the_background_is_429_for_execs_while_files_and_delete_work(make):
     b = make(pids_limit=32, memory_mb=128)
     bomb = "import os,time\nwhile True:\n try: os.fork() or time.sleep(99)\n except OSError: time.sleep(.01)"
-    events = b.stream(["python3", "-c", bomb], timeout_seconds=30)
-    assert wait_until(lambda: b.post_exec("true").status_code == 429, 10), "never full"
+    events = b.stream(["python3", "-c", bomb], timeout_seconds=300)
+    assert wait_until(lambda: b.post_exec("true").status_code == 429), "never full"
     assert "pids_limit" in check_error(b.post_exec("true"), 429)
     b.put("f", b"1")
     assert b.content("f") == b"1" and b.names() == ["f"]
     assert b.post_snapshot().status_code in (201, 429), "packing needs a process, too"
     events.close()
-    assert wait_until(lambda: b.post_exec("true").status_code == 200, 10), "the bomb outlived its command"
+    assert wait_until(lambda: b.post_exec("true").status_code == 200), "the bomb outlived its command"
     assert b.sh("cat f") == "1"
     assert b.delete().status_code == 204
 
@@ -217,7 +218,7 @@ def test_disk_floor_ends_the_sandbox_that_fills_the_disk(small_disk):
         assert r["exit_code"] == 137 and "never" not in r["stdout"]
         check_error(b.write("more", b"x"), 507)
         b.sh("rm fill")
-        assert wait_until(lambda: b.write("more", b"x").status_code == 200, 5)
+        assert wait_until(lambda: b.write("more", b"x").status_code == 200)
     finally:
         s.close()
 

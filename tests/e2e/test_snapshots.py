@@ -5,7 +5,8 @@ import json
 import time
 
 import pytest
-from harness import at_once, check_error, text, wait_until
+from harness import at_once, check_error, text
+from machine import wait_until
 
 LOOK = """
 import hashlib, json, os, stat
@@ -173,7 +174,7 @@ def test_snapshot_is_one_moment_of_files_being_written(make, api):
         " for n in ('a','b'):\n  with open(n + '.new', 'w') as f: f.write(str(i))\n  os.rename(n + '.new', n)"
     )
     events = b.stream(["python3", "-c", writer])
-    assert wait_until(lambda: {"a", "b"} <= set(b.names()), 5)
+    assert wait_until(lambda: {"a", "b"} <= set(b.names()))
     for _ in range(3):
         f = api.fork(b.snapshot())
         a, second = int(f.content("a")), int(f.content("b"))
@@ -273,7 +274,7 @@ def test_snapshot_whose_client_went_away_is_completed(make, api, server):
     b = make(memory_mb=64)
     b.sh("head -c 40000000 /dev/urandom > r")
     raw(server.port, request("POST", b.path + "/snapshots", "Content-Type: application/json", body=b'{"name":"left"}'), wait=0.05)
-    found = wait_until(lambda: api.ask("GET", f"/v1/snapshots?sandbox_id={b.id}").json()["snapshots"], 15)
+    found = wait_until(lambda: api.ask("GET", f"/v1/snapshots?sandbox_id={b.id}").json()["snapshots"])
     assert found and found[0]["name"] == "left"
     api.snapshots.append(found[0]["id"])
     f = api.fork(found[0]["id"])

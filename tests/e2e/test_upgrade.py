@@ -6,7 +6,8 @@ import shutil
 import subprocess
 
 import pytest
-from harness import BUILD, DEFAULT_IMAGE, ROOT, check_error, wait_until
+from harness import BUILD, DEFAULT_IMAGE, ROOT, check_error
+from machine import wait_until
 
 OTHER_ENGINE = "the engine at DOCKER_HOST is not the one that holds this server's sandboxes; start with --adopt to go on with it"
 
@@ -134,21 +135,21 @@ def test_engine_whose_data_were_replaced_is_not_used_and_nothing_is_lost(private
         return answer.status_code == 502 and OTHER_ENGINE in s.tail(100000)
 
     data_of(e, "second")
-    assert wait_until(refused, 20, 0.2), s.tail()
+    assert wait_until(refused, step=0.2), s.tail()
     assert s.api.ids() == [box.id] and s.api.snapshot_ids() == [snap]
     for answer in (box.post_exec(["true"]), s.api.post_sandbox(), s.api.post_fork(snap), box.post_rollback(snap)):
         assert check_error(answer, 502) == OTHER_ENGINE
     s.end()
     s.launch()
-    assert wait_until(lambda: s.process.poll() is None and len(s.pids()["apid"]) == 1 and refused(), 20, 0.2)
+    assert wait_until(lambda: s.process.poll() is None and len(s.pids()["apid"]) == 1 and refused(), step=0.2)
     assert box.get().status_code == 200
     data_of(e, "second")
-    assert wait_until(lambda: s.api.fresh().healthy(), 20, 0.2), s.tail()
+    assert wait_until(lambda: s.api.fresh().healthy(), step=0.2), s.tail()
     assert box.content("/workspace/file") == b"on the right engine"
     s.end()
     data_of(e, "second")
     s.launch("--adopt")
-    assert wait_until(lambda: s.api.fresh().healthy(), 20, 0.2), s.tail()
-    assert wait_until(lambda: box.get().status_code == 404, 10) and s.api.snapshot_ids() == [snap]
+    assert wait_until(lambda: s.api.fresh().healthy(), step=0.2), s.tail()
+    assert wait_until(lambda: box.get().status_code == 404) and s.api.snapshot_ids() == [snap]
     e.load_images()
     assert s.api.fork(snap).content("/workspace/file") == b"on the right engine"

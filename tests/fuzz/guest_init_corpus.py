@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "proc"))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "proc")]
 import guest  # noqa: E402
 import layout  # noqa: E402
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "proc"))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "proc")]
 
 import layout as L  # noqa: E402
 from session_kit import args_record, end, entry, exited, meta, stdcopy  # noqa: E402

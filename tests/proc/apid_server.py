@@ -11,6 +11,7 @@ import time
 
 import layout
 import requests
+from machine import descriptors, kib
 
 SANITIZED = "san-" in str(layout.BUILD)  # then memory says nothing about the program
 KEY = "test-key-0123456789"
@@ -325,11 +326,10 @@ class Server:
         """KiB; always the same in a build with sanitizers."""
         if SANITIZED:
             return 0
-        text = open(f"/proc/{self.program.pid}/status").read()
-        return int(re.search(r"VmRSS:\s+(\d+)", text)[1])
+        return kib(self.program.pid, "VmRSS")
 
     def fds(self):
-        return len(os.listdir(f"/proc/{self.program.pid}/fd"))
+        return len(descriptors(self.program.pid))
 
 
 def head(method, path, *lines, key=True, host=b"a"):
@@ -355,10 +355,3 @@ def error(resp, status):
     assert set(body) == {"error"} and set(body["error"]) == {"code", "message"} and body["error"]["code"] == codes[status]
     assert body["error"]["message"]
     return body["error"]["message"]
-
-
-def until(check, seconds=5):
-    end = time.monotonic() + seconds
-    while not (got := check()) and time.monotonic() < end:
-        time.sleep(0.02)
-    return got

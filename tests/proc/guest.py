@@ -22,6 +22,7 @@ from collections import namedtuple
 
 import layout
 import pytest
+from machine import children, command_line, everyone, link, send, stat, wait_until
 
 INIT = os.environ.get("AS_TEST_INIT", str(layout.BUILD / "sandbox-init"))
 LAUNCH = layout.BUILD / "tests/guest_launch"
@@ -134,13 +135,9 @@ class Sandbox:
     @property
     def pid(self):
         """Of PID 1, seen from outside."""
-        end = time.monotonic() + 5
-        while time.monotonic() < end:
-            with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as f:
-                pids = f.read().split()
-            if pids:
-                return int(pids[0])
-        raise AssertionError("PID 1 is gone")
+        pids = wait_until(lambda: children(self.process.pid))
+        assert pids, "PID 1 is gone"
+        return pids[0]
 
     # Frames.
 
@@ -277,20 +274,16 @@ class Sandbox:
 
     def processes(self):
         """[(pid, ppid, state, command line)] of all in the sandbox but PID 1, seen from outside."""
-        inside = os.stat(f"/proc/{self.pid}/ns/pid").st_ino
-        out = []
-        for p in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                if int(p) == self.pid or os.stat(f"/proc/{p}/ns/pid").st_ino != inside:
-                    continue
-                stat = open(f"/proc/{p}/stat").read().rsplit(")", 1)[1].split()
-                out.append((int(p), int(stat[1]), stat[0], open(f"/proc/{p}/cmdline", "rb").read().replace(b"\0", b" ").decode()))
-            except OSError:
-                pass
+        first = self.pid
+        inside, out = link(first, "ns/pid"), []
+        assert inside, "PID 1 is gone"
+        for p in everyone():
+            if p != first and link(p, "ns/pid") == inside and (fields := stat(p)):
+                out.append((p, int(fields[1]), fields[0], command_line(p)))
         return out
 
     def count(self, word):
         return sum(word in p[3] for p in self.processes())
 
     def kill(self, pid, signo=signal.SIGKILL):
-        os.kill(pid, signo)
+        assert send(pid, signo), "it has ended"

@@ -438,13 +438,6 @@ class Server:
         os.close(self.wake_r), os.close(self.wake_w)
 
 
-def wait_until(check, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not (got := check()) and time.monotonic() < end:
-        time.sleep(0.01)
-    return got
-
-
 def refused(m, status):
     assert m.name == "REPLY" and m.fields["status"] == status, m
     return m.tail.decode()

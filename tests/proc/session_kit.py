@@ -2,12 +2,12 @@
 
 import contextlib
 import hashlib
-import os
 import socket
 import struct
 import threading
 
 import layout
+from machine import descriptors, kib
 
 WORKSPACE = b"/workspace"
 
@@ -137,11 +137,12 @@ class Session(layout.Program):
         return self.manager.recv_until("S_DOWN").tail.decode()
 
     def pss_kb(self):
-        with open(f"/proc/{self.pid}/smaps_rollup") as f:
-            return {k.rstrip(":"): int(v) for k, v, *_ in (line.split() for line in f.readlines()[1:])}
+        sizes = {name: kib(self.pid, name, "smaps_rollup") for name in ("Pss", "Pss_Anon", "Private_Dirty")}
+        assert sizes["Pss"], "it has ended"
+        return sizes
 
     def nfds(self):
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
+        return len(descriptors(self.pid))
 
 
 class Guest(layout.Frames):

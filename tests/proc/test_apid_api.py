@@ -7,7 +7,8 @@ import time
 
 import layout
 import pytest
-from apid_server import BOX, BOX_URL, KEY, NOW, SB, SNAP, SNAPSHOT, Server, error, head, post, statuses, until
+from apid_server import BOX, BOX_URL, KEY, NOW, SB, SNAP, SNAPSHOT, Server, error, head, post, statuses
+from machine import wait_until
 
 SNAP_URL = "/v1/snapshots/" + SNAPSHOT
 RESULT = {"stdout", "stderr", "exit_code", "timed_out", "truncated", "duration_ms"}
@@ -664,7 +665,7 @@ def test_first_event_is_sent_before_the_second(server):
         r.recv()
         r.send(layout.RECORD_STARTED)
         r.send(layout.RECORD_STDOUT, b"one\n")
-        assert until(lambda: gate)
+        assert wait_until(lambda: gate)
         r.send(layout.RECORD_EXIT, layout.pack("r_exit"))
 
     server.on["EXEC"] = lambda s, m: s.spawn(m, work)
@@ -681,10 +682,10 @@ def test_client_that_leaves_closes_the_data_socket(server, route):
     server.left, server.waiting = None, False
     with server.connect() as s:
         s.sendall(post(f"{BOX_URL}/{route}", {"command": "wait"}))
-        assert until(lambda: server.waiting)
+        assert wait_until(lambda: server.waiting)
         time.sleep(0.1)
         assert server.left is None
-    assert until(lambda: server.left, 2)
+    assert wait_until(lambda: server.left)
 
 
 def raw_stdin(server, body, request, *lines, wait=2):

@@ -5,7 +5,8 @@ import json
 import os
 import socket
 
-from apid_server import BOX_URL, Server, error, head, post, statuses, until
+from apid_server import BOX_URL, Server, error, head, post, statuses
+from machine import wait_until
 
 
 def test_end_of_managerd_is_told_to_whoever_waits_in_the_one_shape():
@@ -15,7 +16,7 @@ def test_end_of_managerd_is_told_to_whoever_waits_in_the_one_shape():
         stream.sendall(post(BOX_URL + "/exec/stream", {"command": "wait"}))
         rest = stream.recv(4096)
         waiting.sendall(head("GET", BOX_URL))
-        assert until(lambda: any(m.name == "GET" for m in s.seen))
+        assert wait_until(lambda: any(m.name == "GET" for m in s.seen))
         s.chan.sock.shutdown(socket.SHUT_RDWR)
         got = waiting.recv(4096)
         assert statuses(got) == [503] and b'"code":"unavailable"' in got and b"Retry-After: " in got
@@ -45,5 +46,5 @@ def test_commands_that_run_keep_nothing_of_their_requests():
             for _ in range(20):
                 c = kept.enter_context(s.connect())
                 c.sendall(post(path, json.dumps({"command": ["true"] + [""] * 100000}, separators=(",", ":")).encode()))
-        assert until(lambda: sum(m.name == "EXEC" for m in s.seen) == 40, 20)
+        assert wait_until(lambda: sum(m.name == "EXEC" for m in s.seen) == 40)
         assert s.rss() - before < 60000

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from machine import read
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
@@ -90,7 +91,7 @@ def test_serve_becomes_the_server_and_hands_all_on(tmp_path):
     try:
         line = next((line for line in p.stderr if "listening on" in line), "")
         assert f"agent-sandboxd[{p.pid}]" in line
-        assert Path(f"/proc/{p.pid}/cmdline").read_bytes().split(b"\0")[0] == b"agent-sandboxd"
+        assert read(p.pid, "cmdline").split(b"\0")[0] == b"agent-sandboxd"
     finally:
         p.terminate()
         assert p.wait(5) == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import layout
 import pytest
+from machine import descriptors, read, status
 
 KILLED = "killed"
 OTHER_USER = 64200  # who starts the programs in the tests without root
@@ -125,11 +126,6 @@ def test_what_managerd_creates_stays_in_its_directory(place):
     assert [p.name for p in place["data"].iterdir()] == ["probe"]
 
 
-def proc_table(pid, name):
-    text = Path(f"/proc/{pid}/{name}").read_text()
-    return dict(re.findall(r"^(\w+):[ \t]*(.*)$", text, re.M)) if name == "status" else text
-
-
 ROOTS = {"apid": [], "dockerd-proxy": ["docker.sock"], "sessiond": []}
 
 
@@ -137,19 +133,19 @@ ROOTS = {"apid": [], "dockerd-proxy": ["docker.sock"], "sessiond": []}
 def test_a_running_program_has_what_it_needs_and_no_more(place, name):
     with program(place, name) as p:
         assert p.partial == 0
-        status = proc_table(p.pid, "status")
-        assert status["Uid"].split() == [str(p.uid)] * 4 and p.uid != 0
-        assert status["Gid"].split() == [str(p.gid)] * 4
-        assert status["Groups"].split() == []
-        assert (status["NoNewPrivs"], status["Seccomp"], status["Threads"]) == ("1", "2", "1")
-        assert {status[c].strip("0") for c in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {""}
+        told = status(p.pid)
+        assert told["Uid"].split() == [str(p.uid)] * 4 and p.uid != 0
+        assert told["Gid"].split() == [str(p.gid)] * 4
+        assert told["Groups"].split() == []
+        assert (told["NoNewPrivs"], told["Seccomp"], told["Threads"]) == ("1", "2", "1")
+        assert {told[c].strip("0") for c in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {""}
         listing = sorted(os.listdir(f"/proc/{p.pid}/root/"))
         assert listing == (ROOTS[name] if name in ROOTS else sorted(f.name for f in place["data"].iterdir()))
-        mounts = Path(f"/proc/{p.pid}/mountinfo").read_text().splitlines()
+        mounts = read(p.pid, "mountinfo").decode().splitlines()
         assert len(mounts) == (2 if name == "dockerd-proxy" else 1), mounts
         options = next(m.split()[5].split(",") for m in mounts if m.split()[4] == "/")
         assert {"nosuid", "nodev", "noexec"} <= set(options) and ("ro" in options) == (name != "managerd")
-        limits = dict(re.findall(r"^(Max [a-z ]+?)  +(\S+)", proc_table(p.pid, "limits"), re.M))
+        limits = dict(re.findall(r"^(Max [a-z ]+?)  +(\S+)", read(p.pid, "limits").decode(), re.M))
         assert limits["Max core file size"] == "0"
         assert int(limits["Max open files"]) <= 65536
         if name in ("apid", "dockerd-proxy"):
@@ -160,7 +156,7 @@ def test_a_running_program_has_what_it_needs_and_no_more(place, name):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_running_program_holds_its_channels_and_its_own_loop(place, name):
     with program(place, name) as p:
-        held = {int(n): os.readlink(f"/proc/{p.pid}/fd/{n}") for n in os.listdir(f"/proc/{p.pid}/fd")}
+        held = descriptors(p.pid)
         given = 3 + 1 + {"apid": 2, "managerd": 2}.get(name, 1)
         assert set(range(given)) <= set(held)
         assert held[0] == held[1] == "/dev/null"

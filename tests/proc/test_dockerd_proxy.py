@@ -18,6 +18,7 @@ import time
 import layout
 import pytest
 from fake_engine import FakeEngine
+from machine import descriptors, entries, kib, wait_until
 
 UUID = "0b5a7a52-2f0c-4d0e-9c1e-6a6f3a1b2c3d"
 IMAGE = "python:3.12-slim"
@@ -57,13 +58,6 @@ def folder():
     with tempfile.TemporaryDirectory(prefix="proxy-") as d:
         os.chmod(d, 0o755)
         yield d
-
-
-def wait_until(check, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not (got := check()) and time.monotonic() < end:
-        time.sleep(0.01)
-    return got
 
 
 class Proxy(layout.Program):
@@ -1121,11 +1115,10 @@ def test_nothing_is_held_after_many_rounds(proxy, engine):
             c = proxy.container(sandbox=i + 1, image=image)
             os.close(proxy.ask("D_ATTACH", {"container": c}).fd)
             assert proxy.ask("D_DESTROY", {"sandbox": i + 1, "generation": 1, "container": c}).name == "D_DONE"
-        status = open(f"/proc/{proxy.pid}/status").read()
-        return len(os.listdir(f"/proc/{proxy.pid}/fd")), int(re.search(r"VmRSS:\s+(\d+)", status)[1])
+        return len(descriptors(proxy.pid)), kib(proxy.pid, "VmRSS")
 
     before, after = rounds(40, 0), rounds(120, 40)
-    assert os.listdir(f"/proc/{proxy.pid}/task") == [str(proxy.pid)], "it has no threads"
+    assert entries(proxy.pid, "task") == [str(proxy.pid)], "it has no threads"
     assert after[0] <= before[0] + 1
     assert after[1] < before[1] + 1500 or "san-" in str(layout.BUILD), "sanitizers keep what was freed"
 

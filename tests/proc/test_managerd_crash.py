@@ -8,7 +8,8 @@ import time
 
 import layout
 import pytest
-from managerd_kit import data, engine, refused, start, wait_until  # noqa: F401
+from machine import wait_until
+from managerd_kit import data, engine, refused, start  # noqa: F401
 
 CREATE_STEPS = ["D_PREPARE", "D_CREATE", "+D_CREATE", "P_SESSION_START", "D_ATTACH", "+D_ATTACH", "UP"]
 
@@ -158,7 +159,7 @@ def test_hundred_sandboxes_are_ready_at_once_and_attached_soon(start, engine):
     s = start(config={"MAX_SANDBOXES": 100})
     assert time.monotonic() - begin < 1
     assert len(s.list(max=7)) == 100
-    assert wait_until(lambda: sum(getattr(x, "sandbox", 0) != 0 for x in s.sessions.values()) == 100, 5)
+    assert wait_until(lambda: sum(getattr(x, "sandbox", 0) != 0 for x in s.sessions.values()) == 100)
 
 
 def test_generation_of_a_failed_rollback_is_not_used_again(start, engine):
@@ -230,7 +231,7 @@ def test_orphan_that_comes_to_be_after_the_first_list_is_removed_too(start, engi
     s = start()
     assert s.create().name == "SANDBOX" and len(engine.containers) == 1
     engine.add(0xABCD, 2, layout.STATE_RUNNING)  # a call of before the start, which the engine carried out only now
-    assert wait_until(lambda: len(engine.containers) == 1 and len(engine.volumes) == 1, 6)
+    assert wait_until(lambda: len(engine.containers) == 1 and len(engine.volumes) == 1)
 
 
 def test_sandbox_that_expired_while_down_is_ended_first(start, engine):
@@ -239,7 +240,7 @@ def test_sandbox_that_expired_while_down_is_ended_first(start, engine):
     s.kill()
     time.sleep(1.1)
     s = start()
-    assert wait_until(lambda: s.get(b).name == "REPLY", 2) and wait_until(lambda: len(engine.containers) == 1)
+    assert wait_until(lambda: s.get(b).name == "REPLY") and wait_until(lambda: len(engine.containers) == 1)
     assert s.exec(c).fields["status"] == 200
 
 

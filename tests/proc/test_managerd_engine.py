@@ -5,7 +5,8 @@ import json
 
 import layout
 import pytest
-from managerd_kit import Engine, data, engine, refused, start, wait_until  # noqa: F401
+from machine import wait_until
+from managerd_kit import Engine, data, engine, refused, start  # noqa: F401
 from test_managerd_crash import copy_of, files
 
 TEXT = "the engine at DOCKER_HOST is not the one that holds this server's sandboxes; start with --adopt to go on with it"

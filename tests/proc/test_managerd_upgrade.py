@@ -7,7 +7,8 @@ import time
 
 import layout
 import pytest
-from managerd_kit import data, engine, refused, start, wait_until  # noqa: F401
+from machine import wait_until
+from managerd_kit import data, engine, refused, start  # noqa: F401
 
 STEPS = ["D_ATTACH", "+D_ATTACH", "D_PREPARE", "+D_PREPARE", "D_DESTROY", "+D_DESTROY", "D_CREATE", "+D_CREATE", "UP"]
 

@@ -14,6 +14,7 @@ import time
 
 from drivers import clean_env
 from harness import BUILD, KEY
+from machine import kib
 
 COMMAND = BUILD / "agent-sandbox"
 
@@ -65,8 +66,7 @@ def peak_memory(process):
     """KiB, watched until it ends."""
     peak = 0
     while process.poll() is None:
-        with contextlib.suppress(OSError, StopIteration):
-            peak = max(peak, int(next(x for x in open(f"/proc/{process.pid}/status") if x.startswith("VmHWM")).split()[1]))
+        peak = max(peak, kib(process.pid, "VmHWM"))
         time.sleep(0.02)
     return peak
 

@@ -9,6 +9,7 @@ import subprocess
 import threading
 
 from harness import BUILD, KEY
+from machine import kib
 
 PROGRAM = BUILD / "agent-sandbox-mcp"
 SANITIZED = "san" in BUILD.name  # keeps what was freed: its memory says nothing
@@ -109,8 +110,9 @@ class Mcp:
 
     def memory(self, what="VmHWM"):
         """Its memory, by default the most that it had, in KiB."""
-        with open(f"/proc/{self.process.pid}/status") as f:
-            return int(next(line for line in f if line.startswith(what)).split()[1])
+        size = kib(self.process.pid, what)
+        assert size, "it has ended"
+        return size
 
     def end(self, seconds=5):
         """Closes its input; its exit status."""

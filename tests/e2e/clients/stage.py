@@ -13,8 +13,9 @@ import tempfile
 import threading
 from pathlib import Path
 
-from harness import BUILD, KEY, ROOT, alive, wait_until
+from harness import BUILD, KEY, ROOT
 from llm import KEY as MODEL_KEY
+from machine import alive, command_line, everyone, link, send, wait_until
 from snippets import RUNNERS, SUFFIX, Snippet, changed, parse, pattern
 
 
@@ -223,20 +224,13 @@ class Stage:
             d.close()
         mine = os.readlink(f"/proc/{self.holder.pid}/ns/net")
         told = []
-        for p in os.listdir("/proc"):
-            if p.isdigit() and int(p) != self.holder.pid and self.lives_here(p, mine):
-                with contextlib.suppress(OSError):  # it has ended meanwhile
-                    told.append(Path(f"/proc/{p}/cmdline").read_text().replace("\0", " "))
-                    os.kill(int(p), signal.SIGKILL)
+        for p in everyone():
+            if p != self.holder.pid and link(p, "ns/net") == mine and alive(p):
+                what = command_line(p)
+                if send(p):
+                    told.append(what)
         self.holder.kill()
         self.holder.wait()
         shutil.rmtree(self.shared, ignore_errors=True)
         shutil.rmtree(self.dir, ignore_errors=True)
         assert not told, f"left running: {told}"
-
-    @staticmethod
-    def lives_here(pid, namespace):
-        try:
-            return os.readlink(f"/proc/{pid}/ns/net") == namespace and alive(int(pid))
-        except OSError:
-            return False

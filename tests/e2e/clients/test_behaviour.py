@@ -12,7 +12,8 @@ import time
 import pytest
 import trap as t
 from drivers import DRIVERS, Failure, TypeScriptDriver, listing
-from harness import KEY, ROOT, free_port, wait_until
+from harness import KEY, ROOT
+from machine import free_port, wait_until
 
 OF_SDKS = pytest.mark.parametrize("kind", [name for name in DRIVERS if name != "command"], indirect=True)
 HOSTILE = "\x1b[31mred\x1b[0m\x07\rnext\nline\u202e"
@@ -181,7 +182,7 @@ def test_stream_gives_output_as_it_comes_and_then_the_end(to, box):
 def test_stream_of_a_sandbox_that_is_destroyed_is_interrupted_and_says_why(to, make):
     box = make()
     seen = []
-    threading.Thread(target=lambda: wait_until(lambda: seen, 20) and box.delete(), daemon=True).start()
+    threading.Thread(target=lambda: wait_until(lambda: seen) and box.delete(), daemon=True).start()
     with pytest.raises(Failure) as caught:
         to.call("exec_stream", events=seen.append, sandbox=box.id, command="echo on; sleep 30")
     as_promised(caught.value, "interrupted")

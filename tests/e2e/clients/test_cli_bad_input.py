@@ -12,7 +12,8 @@ import pytest
 import trap as t
 from cli_kit import COMMAND, Cli, one_line, peak_memory
 from drivers import listing
-from harness import KEY, Server, free_port
+from harness import KEY, Server
+from machine import free_port
 
 BOX, SNAP = t.SANDBOX_ID, t.SNAPSHOT_ID
 # One of each verb that asks the server, with the status of its failures of the connection.

@@ -14,7 +14,8 @@ import pytest
 import trap as t
 from cli_kit import Cli, peak_memory
 from drivers import listing
-from harness import BUILD, wait_until
+from harness import BUILD
+from machine import wait_until
 
 
 @pytest.fixture
@@ -342,7 +343,7 @@ def test_signal_while_copying_leaves_nothing(trap, tmp_path):
 
     trap.on("GET .*/files/archive", slow)
     with Cli(trap.url).start("cp", f"{t.SANDBOX_ID}:x", tmp_path / "new") as p:
-        assert wait_until(lambda: any(x.endswith("/a") for x in listing(tmp_path)), 10)
+        assert wait_until(lambda: any(x.endswith("/a") for x in listing(tmp_path)))
         p.send_signal(signal.SIGINT)
         assert p.wait(10) == 130 and p.stderr.read() == b""
     assert listing(tmp_path) == []
@@ -355,7 +356,7 @@ def test_signal_while_sending_leaves_nothing_there(cli, box, tmp_path):
         time.sleep(0.5)
         p.send_signal(signal.SIGINT)
         assert p.wait(10) == 130
-    assert wait_until(lambda: box.names() == [], 10)
+    assert wait_until(lambda: box.names() == [])
 
 
 @pytest.fixture
@@ -381,7 +382,7 @@ def test_archive_over_the_limit_of_the_server_tells_it(own, tmp_path):
     box = server.api.create()
     (tmp_path / "f").write_bytes(b"x" * (8 << 20))
     assert "MAX_SNAPSHOT_BYTES" in Cli(server.url).fails(1, "cp", tmp_path / "f", f"{box.id}:f")
-    assert wait_until(lambda: box.names() == [], 20)  # what was unpacked aside goes while the answer is on its way
+    assert wait_until(lambda: box.names() == [])  # what was unpacked aside goes while the answer is on its way
     box.sh("head -c 3000000 /dev/zero > g")
     Cli(server.url).fails(5, "cp", f"{box.id}:g", tmp_path / "g")
     assert listing(tmp_path) == ["f"]

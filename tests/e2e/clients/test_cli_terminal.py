@@ -10,7 +10,7 @@ import tarfile
 import pytest
 import trap as t
 from cli_kit import COMMAND, Cli, Terminal
-from harness import wait_until
+from machine import wait_until
 
 EVIL = "\x1b[2J\x1b]0;title\x07\x9b31m\u202egpj\u2028\r\x7f"
 RAW = (b"\x1b]", b"\x1b[2J", b"\x07", "\x9b".encode(), "\u202e".encode(), "\u2028".encode(), b"\x7f")
@@ -157,7 +157,7 @@ def test_ctrl_c_ends_the_command(cli, box):
     one.until(b"on")
     one.type(b"\x03")
     assert one.end() == 130
-    assert wait_until(lambda: box.running("781") == 0, 10)
+    assert wait_until(lambda: box.running("781") == 0)
 
 
 def test_job_in_the_background_is_not_stopped_by_the_terminal(cli, box):

@@ -9,7 +9,8 @@ import time
 
 import jsonschema
 import pytest
-from harness import KEY, ROOT, wait_until
+from harness import KEY, ROOT
+from machine import wait_until
 from mcp_kit import ENVELOPE, HANDSHAKE, MODERN, PROGRAM, SANITIZED, TOOLS, Mcp, environment
 
 SUMMARY = {"id", "status", "image", "network", "expires_at", "source_snapshot_id"}
@@ -426,9 +427,9 @@ def test_progress_comes_while_an_image_is_pulled(faulty, own, engine):
 
 def test_cancelling_ends_the_command_and_its_answer_never_comes(m, box):
     n = m.begin_tool("sandbox_exec", sandbox_id=box.id, command="exec sleep 1234.5")
-    assert wait_until(lambda: box.running("1234.5") == 1, 10)
+    assert wait_until(lambda: box.running("1234.5") == 1)
     m.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n, "reason": "enough"}})
-    assert wait_until(lambda: box.running("1234.5") == 0, 10)
+    assert wait_until(lambda: box.running("1234.5") == 0)
     m.nothing()
     assert m.tool("sandbox_exec", sandbox_id=box.id, command="echo on")["stdout"] == "on\n"
 
@@ -440,8 +441,8 @@ def test_sandbox_whose_creation_was_cancelled_does_not_stay(m, api, server):
     before, count = set(api.ids()), made()
     n = m.begin_tool("sandbox_create", timeout_seconds=300)
     m.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}})
-    assert wait_until(lambda: made() > count, 20)
-    assert wait_until(lambda: not set(api.ids()) - before, 20, 0.2)
+    assert wait_until(lambda: made() > count)
+    assert wait_until(lambda: not set(api.ids()) - before, step=0.2)
     m.nothing()
 
 
@@ -489,9 +490,9 @@ def test_slow_reader_holds_up_commands_not_memory(server, box):
 
 def test_end_of_input_ends_it_and_its_commands(m, box):
     m.begin_tool("sandbox_exec", sandbox_id=box.id, command="exec sleep 4321.5")
-    assert wait_until(lambda: box.running("4321.5") == 1, 10)
+    assert wait_until(lambda: box.running("4321.5") == 1)
     assert m.end() == 0
-    assert wait_until(lambda: box.running("4321.5") == 0, 10)
+    assert wait_until(lambda: box.running("4321.5") == 0)
 
 
 def test_requests_from_a_pipe_that_ends_are_answered(server, box):
@@ -509,10 +510,10 @@ def test_requests_from_a_pipe_that_ends_are_answered(server, box):
 def test_reader_that_goes_away_ends_it(server, box):
     m = Mcp(server.url)
     m.begin_tool("sandbox_exec", sandbox_id=box.id, command="exec sleep 777.5")
-    assert wait_until(lambda: box.running("777.5") == 1, 10)
+    assert wait_until(lambda: box.running("777.5") == 1)
     m.process.kill()
     m.process.wait(5)
-    assert wait_until(lambda: box.running("777.5") == 0, 10)
+    assert wait_until(lambda: box.running("777.5") == 0)
     r, w = os.pipe()
     p = subprocess.Popen([PROGRAM], env=environment(server.url), stdin=subprocess.PIPE, stdout=w)
     os.close(r)

@@ -12,7 +12,8 @@ import mcp.client.session as client_session
 import mcp_types
 import pytest
 from agent_sandbox import mcp_server
-from harness import KEY, ROOT, wait_until
+from harness import KEY, ROOT
+from machine import wait_until
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_kit import HANDSHAKE, MODERN, PROGRAM, TOOLS, environment
 
@@ -93,7 +94,7 @@ def test_python_client_sees_progress_and_cancels(server, box, monkeypatch, versi
             with anyio.move_on_after(0.5) as late:
                 await client.call_tool("sandbox_exec", {"sandbox_id": box.id, "command": "exec sleep 999.5"})
             assert late.cancelled_caught
-            gone = await anyio.to_thread.run_sync(lambda: wait_until(lambda: box.running("999.5") == 0, 10))
+            gone = await anyio.to_thread.run_sync(lambda: wait_until(lambda: box.running("999.5") == 0))
             assert gone
 
             many = await asyncio.gather(*(

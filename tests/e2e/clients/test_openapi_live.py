@@ -8,7 +8,8 @@ import tarfile
 import openapi_kit
 import pytest
 import requests
-from harness import KEY, Api, raw, wait_until
+from harness import KEY, Api, raw
+from machine import wait_until
 
 DOCUMENT = openapi_kit.load()
 NO_BOX, NO_SNAP = "/v1/sandboxes/sb_ffffffffffffffff", "/v1/snapshots/snap_ffffffffffffffff"
@@ -195,7 +196,7 @@ def test_a_disk_that_is_full(own):
     s = own(DISK_FLOOR_MB=1048576)
     ask = Judged(s)
     box = sandboxes_of_one(ask)
-    assert wait_until(lambda: ask.api.ask("PUT", box + "/files?path=x", data=b"x").status_code == 507, 20)
+    assert wait_until(lambda: ask.api.ask("PUT", box + "/files?path=x", data=b"x").status_code == 507)
     ask("PUT", box + "/files?path=x", 507, data=b"x")
     ask("PUT", box + "/files/archive?path=x", 507, data=tar())
     ask("DELETE", box, 204)
@@ -207,12 +208,12 @@ def test_an_engine_that_is_gone(own, faulty):
     box = sandboxes_of_one(ask)
     faulty.fail(".")
     faulty.cut()
-    assert wait_until(lambda: s.api.ask("GET", "/healthz").status_code == 502, 10)
+    assert wait_until(lambda: s.api.ask("GET", "/healthz").status_code == 502)
     ask("GET", "/healthz", 502)
     ask("POST", "/v1/sandboxes", 502)
     ask("GET", box, 200)
     faulty.fail(None)
-    assert wait_until(s.api.healthy, 10)
+    assert wait_until(s.api.healthy)
     ask("DELETE", box, 204)
 
 

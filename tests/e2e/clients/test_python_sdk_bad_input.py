@@ -24,7 +24,8 @@ import httpx
 import pytest
 import trap as t
 from drivers import clean_env, listing
-from harness import KEY, ROOT, wait_until
+from harness import KEY, ROOT
+from machine import wait_until
 
 
 @pytest.fixture
@@ -598,7 +599,7 @@ def test_cancelled_task_ends_its_command(server, box):
                 await task
 
     asyncio.run(scene())
-    assert wait_until(lambda: not box.running("77.25"), 10)
+    assert wait_until(lambda: not box.running("77.25"))
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
@@ -607,12 +608,12 @@ def test_stream_that_is_left_ends_its_command_and_keeps_no_connection(server, bo
         with sdk.SandboxClient(server.url, KEY) as c:
             with c.get(box.id).exec_stream("echo on; exec sleep 77.5") as events:
                 assert next(events).data == "on\n"
-            assert wait_until(lambda: not box.running("77.5"), 10)
+            assert wait_until(lambda: not box.running("77.5"))
             for event in c.get(box.id).exec_stream("echo on; exec sleep 77.75"):
                 assert event.data == "on\n"
                 break
             gc.collect()
-            assert wait_until(lambda: not box.running("77.75"), 10)
+            assert wait_until(lambda: not box.running("77.75"))
 
     async def scene():
         async with sdk.AsyncSandboxClient(server.url, KEY) as c:
@@ -656,7 +657,7 @@ def test_stream_that_is_read_can_be_closed_by_somebody_else(server, box, kind):
             await events.close()
 
     blocking() if kind == "sync" else asyncio.run(scene())
-    assert wait_until(lambda: not box.running("78.5"), 10)
+    assert wait_until(lambda: not box.running("78.5"))
 
 
 def test_async_uploads_and_folders_go_round(server, box, tmp_path):
@@ -706,10 +707,10 @@ def program(text, server, **more):
 def test_ctrl_c_ends_the_command_and_leaves_no_part_of_a_download(server, box, trap, tmp_path):
     env, words = program("print('go', flush=True)\nbox.exec(['sleep', '66.25'])", server)
     with subprocess.Popen([*words, box.id], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
-        assert wait_until(lambda: box.running("66.25"), 20)
+        assert wait_until(lambda: box.running("66.25"))
         p.send_signal(signal.SIGINT)
         assert "KeyboardInterrupt" in p.communicate(timeout=20)[1]
-    assert wait_until(lambda: not box.running("66.25"), 10)
+    assert wait_until(lambda: not box.running("66.25"))
 
     def slow(conn, seen, ended):
         conn.sendall(t.reply(200, b"x" * 100000, "application/octet-stream", length=10**7))
@@ -718,7 +719,7 @@ def test_ctrl_c_ends_the_command_and_leaves_no_part_of_a_download(server, box, t
     trap.on("GET .*/files", slow)
     env, words = program("box.download('f', sys.argv[2])", trap)
     with subprocess.Popen([*words, t.SANDBOX_ID, tmp_path / "f"], env=env, stderr=subprocess.PIPE, text=True) as p:
-        assert wait_until(lambda: any(os.path.getsize(x) for x in tmp_path.iterdir()), 20)
+        assert wait_until(lambda: any(os.path.getsize(x) for x in tmp_path.iterdir()))
         p.send_signal(signal.SIGINT)
         assert "KeyboardInterrupt" in p.communicate(timeout=20)[1]
     assert listing(tmp_path) == []
