@@ -122,12 +122,13 @@ server_name(struct reader *r, size_t len, struct tls_name *out)
 static void
 extensions(struct reader *r, struct tls_name *out)
 {
-	size_t type, len;
+	size_t type, len, all;
 	int seen = 0;
 
 	if (r->left == 0)
 		return; /* none at all, as before TLS 1.2 */
-	if (number(r, 2) != r->left)
+	all = number(r, 2);
+	if (!r->more && all != r->left)
 		r->bad = 1;
 	while (r->left > 0 && !r->bad && !r->more) {
 		type = number(r, 2);

@@ -357,7 +357,7 @@ def client_hello(name=None, **more):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     for key, value in more.items():
-        getattr(context, key)(value)
+        setattr(context, key, value)
     out = ssl.MemoryBIO()
     tls = context.wrap_bio(ssl.MemoryBIO(), out, server_hostname=name)
     with contextlib.suppress(ssl.SSLWantReadError):
