@@ -12,7 +12,8 @@
 #define TICK_MS 500
 #define LATER_MS 5
 #define DRAIN_MS 2000 /* for apid alone, to end its streams */
-#define TERM_MS 1000  /* for the others after it */
+#define POOL_MS 900   /* for managerd after it, to remove what nobody claimed */
+#define TERM_MS 500   /* for the others */
 #define CRASH_MS 2000 /* for all, when one has died */
 #define KILL_MS 500
 
@@ -364,11 +365,15 @@ wait_gone(struct parent *p, const struct process *only, int64_t ms)
 void
 watch_end_all(struct parent *p)
 {
-	struct process *apid = &p->prog[PROG_APID];
+	struct process *apid = &p->prog[PROG_APID], *managerd = &p->prog[PROG_MANAGERD];
+	const struct m_none none = {0};
 
 	if (p->outcome == STOPPED && apid->pid > 0) {
+		if (managerd->chan != NULL)
+			send_P_DRAIN(managerd->chan, 0, &none, NULL, 0, -1);
 		kill(apid->pid, SIGTERM);
 		wait_gone(p, apid, DRAIN_MS);
+		wait_gone(p, managerd, POOL_MS);
 	}
 	signal_all(p, SIGTERM);
 	wait_gone(p, NULL, p->outcome == STOPPED ? TERM_MS : CRASH_MS);

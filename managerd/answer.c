@@ -15,6 +15,8 @@ static const struct msg_answer {
     {MSG_D_ATTACH, MSG_D_ATTACHED},
     {MSG_D_INSPECT, MSG_D_STATE},
     {MSG_D_DESTROY, MSG_D_DONE},
+    {MSG_D_UPDATE, MSG_D_DONE},
+    {MSG_D_RENAME, MSG_D_DONE},
     {MSG_D_LIST, MSG_D_LIST_END},
 };
 

@@ -157,6 +157,12 @@ box_each(void (*fn)(struct box *, void *), void *arg)
 	fn(box, arg);
 }
 
+struct wreckage
+box_wreckage(const struct box *box)
+{
+	return (struct wreckage){box->id, box->pool, box->generation};
+}
+
 int
 box_save(const struct box *box)
 {

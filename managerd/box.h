@@ -5,6 +5,7 @@
 #include <bsd/sys/queue.h>
 #include <stdint.h>
 
+#include "managerd/engine.h"
 #include "managerd/idem.h"
 #include "managerd/spec.h"
 #include "proto/managerd_dockerd.h"
@@ -26,6 +27,7 @@ struct box {
 	uint32_t
 	    top; /* highest generation ever begun; a failed rollback's number is not used again */
 	char container[72]; /* "": not known yet */
+	uint64_t pool;      /* the member of the pool that it was: its volume's name; or 0 */
 	struct spec spec;
 	int64_t created_us;
 	int64_t expires_us;
@@ -43,6 +45,8 @@ struct box {
 	struct session *session;
 	int starting; /* session.c is getting it a session */
 	int inspecting;
+	uint64_t claims;         /* a member of the pool that it is about to have */
+	int look_later;          /* at the container, when it has its name */
 	struct renewal *renewal; /* under way */
 	int renewed;             /* by this run of the program */
 	int failures;            /* sessions lost in a row, none of them up for long */
@@ -81,6 +85,8 @@ size_t box_count_leaving(void);
 int box_serves_run(const struct box *);
 /* Calls fn for each, which may free that one. */
 void box_each(void (*fn)(struct box *, void *), void *arg);
+/* What the engine has of its current generation. */
+struct wreckage box_wreckage(const struct box *);
 /* Writes its record, if it is one that has any; -1 with errno, and then the old one is still there.
  */
 int box_save(const struct box *);

@@ -77,15 +77,22 @@ on_failed(struct bring *b, uint32_t status, const char *text)
 {
 	struct create *c = (struct create *)b;
 	struct box *box = b->box;
+	struct wreckage what = box_wreckage(box);
 
 	c->status = status;
 	strlcpy(c->text, text, sizeof(c->text));
 	strlcpy(box->container, b->container, sizeof(box->container));
 	box->state = BOX_DESTROYING;
 	if (b->made)
-		wreck_add(box->id, box->generation, box->container, on_removed, box);
+		wreck_add(&what, box->container, on_removed, box);
 	else
 		on_removed(box, 0);
+}
+
+static int
+on_record(struct bring *b)
+{
+	return box_save(b->box);
 }
 
 static void
@@ -110,10 +117,12 @@ on_ready(struct bring *b)
 	struct waiter *w;
 
 	strlcpy(box->container, b->container, sizeof(box->container));
+	box->pool = b->pool;
 	box->state = BOX_RUNNING;
 	box_set_ttl(box, c->ttl_s);
 	box->created_us = box->expires_us - c->ttl_s * 1000000;
 	if (box_save(box) == -1) {
+		box->pool = 0;
 		bring_drop(b, END_BACKEND);
 		on_failed(b, errno == ENOSPC || errno == EDQUOT ? 507 : 502,
 		    "the server's data directory cannot be written");
@@ -122,7 +131,7 @@ on_ready(struct bring *b)
 	box->op = NULL;
 	if (!box->run)
 		create_listed(box);
-	start_adopt(box, b->session);
+	bring_adopt(b);
 	request_sandbox(&c->rq, box);
 	TAILQ_FOREACH (w, &c->waiters, entry)
 		request_sandbox(&w->rq, box);
@@ -207,7 +216,8 @@ create_room(struct request *rq)
 	return -1;
 }
 
-/* Quota and record; then the engine's work begins. Takes the contents of spec. */
+/* Quota; then the engine's work begins, or a member of the pool is claimed: then only its success
+ * is put on record. Takes the contents of spec. */
 static void
 create_begin(struct request *rq, struct spec *spec, const struct idem *idem, int64_t ttl_s,
     const struct snap *snap, int run)
@@ -241,9 +251,8 @@ create_begin(struct request *rq, struct spec *spec, const struct idem *idem, int
 	c->ttl_s = ttl_s;
 	c->bring.ready = on_ready;
 	c->bring.failed = on_failed;
-	bring_start(
-	    &c->bring); /* finds the image while the record is written; makes nothing before */
-	if (box_save(box) == -1) {
+	c->bring.record = on_record;
+	if (bring_start(&c->bring) == -1) {
 		request_disk(rq);
 		goto fail;
 	}

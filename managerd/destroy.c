@@ -54,6 +54,7 @@ reason_text(uint32_t reason)
 void
 box_destroy(struct box *box, uint32_t reason, struct request *rq)
 {
+	struct wreckage what = box_wreckage(box);
 	char id[ID_TEXT_MAX], text[128];
 
 	id_text(id, "sb_", box->id);
@@ -75,13 +76,15 @@ box_destroy(struct box *box, uint32_t reason, struct request *rq)
 	start_end(box, reason);
 	if (!box->run)
 		gone_add(box->id, reason);
-	wreck_add(box->id, box->generation, box->container, on_destroyed, box);
+	wreck_add(&what, box->container, on_destroyed, box);
 }
 
 void
 box_discard(struct box *box)
 {
+	struct wreckage what = box_wreckage(box);
+
 	box->state = BOX_DESTROYING;
 	box->op = NULL;
-	wreck_add(box->id, box->generation, box->container, on_destroyed, box);
+	wreck_add(&what, box->container, on_destroyed, box);
 }

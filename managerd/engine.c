@@ -9,9 +9,11 @@
 
 #include "common/ids.h"
 #include "common/log.h"
+#include "managerd/box.h"
 #include "managerd/engine.h"
 #include "managerd/instance.h"
 #include "managerd/manager.h"
+#include "managerd/pool.h"
 #include "managerd/reconcile.h"
 
 #define HUNG_US 3000000
@@ -25,10 +27,10 @@ struct call {
 	engine_done done; /* NULL: nobody waits any more */
 	void *arg;
 	void (*item)(const struct m_d_item *);
-	uint64_t sandbox; /* D_CREATE */
-	uint32_t generation;
-	char container[72]; /* D_ATTACH, D_INSPECT */
-	int sticky;         /* D_DESTROY: waits for the true answer whatever happens */
+	struct wreckage what; /* D_CREATE, D_RENAME */
+	char container[72];   /* D_ATTACH, D_INSPECT, D_RENAME */
+	int background;       /* no client waits for it */
+	int sticky;           /* D_DESTROY: waits for the true answer whatever happens */
 };
 
 struct probe {
@@ -118,8 +120,7 @@ engine_create(const struct m_d_create *m, engine_done done, void *arg)
 {
 	struct call *call = call_new(MSG_D_CREATE, done, arg);
 
-	call->sandbox = m->sandbox;
-	call->generation = m->generation;
+	call->what = (struct wreckage){m->sandbox, m->pool, m->generation};
 	send_D_CREATE(mgr.docker, call->id, m, NULL, 0, -1);
 }
 
@@ -144,6 +145,26 @@ void
 engine_inspect(const char *container, engine_done done, void *arg)
 {
 	container_call(MSG_D_INSPECT, container, done, arg);
+}
+
+void
+engine_update(const struct m_d_update *m, engine_done done, void *arg)
+{
+	struct call *call = call_new(MSG_D_UPDATE, done, arg);
+
+	send_D_UPDATE(mgr.docker, call->id, m, NULL, 0, -1);
+}
+
+void
+engine_rename(const char *container, const struct box *box, engine_done done, void *arg)
+{
+	struct m_d_rename m = {.sandbox = box->id, .generation = box->generation};
+	struct call *call = call_new(MSG_D_RENAME, done, arg);
+
+	strlcpy(m.container, container, sizeof(m.container));
+	strlcpy(call->container, container, sizeof(call->container));
+	call->what = (struct wreckage){box->id, box->pool, box->generation};
+	send_D_RENAME(mgr.docker, call->id, &m, NULL, 0, -1);
 }
 
 void
@@ -184,13 +205,23 @@ engine_drop(const void *arg)
 }
 
 int
-engine_creating(uint64_t sandbox, uint32_t generation)
+engine_creating(const struct wreckage *what)
 {
 	struct call *call;
 
 	TAILQ_FOREACH (call, &calls, entry)
-		if (call->type == MSG_D_CREATE && call->sandbox == sandbox &&
-		    call->generation == generation)
+		if (call->type == MSG_D_CREATE && wreckage_same(&call->what, what))
+			return 1;
+	return 0;
+}
+
+static int
+engine_calls(uint32_t type, const char *container)
+{
+	struct call *call;
+
+	TAILQ_FOREACH (call, &calls, entry)
+		if (call->type == type && strcmp(call->container, container) == 0)
 			return 1;
 	return 0;
 }
@@ -198,10 +229,34 @@ engine_creating(uint64_t sandbox, uint32_t generation)
 int
 engine_attaching(const char *container)
 {
+	return engine_calls(MSG_D_ATTACH, container);
+}
+
+int
+engine_renaming(const char *container)
+{
+	return engine_calls(MSG_D_RENAME, container);
+}
+
+void
+engine_background(const void *arg)
+{
 	struct call *call;
 
 	TAILQ_FOREACH (call, &calls, entry)
-		if (call->type == MSG_D_ATTACH && strcmp(call->container, container) == 0)
+		if (call->arg == arg)
+			call->background = 1;
+}
+
+int
+engine_busy(void)
+{
+	struct call *call;
+
+	TAILQ_FOREACH (call, &calls, entry)
+		if ((call->type == MSG_D_CREATE || call->type == MSG_D_ATTACH ||
+			call->type == MSG_D_PREPARE) &&
+		    !call->background)
 			return 1;
 	return 0;
 }
@@ -386,7 +441,9 @@ call_answer(struct msg *m)
 	else if (a.fd != -1)
 		close(a.fd);
 	else if (call->type == MSG_D_CREATE)
-		wreck_late(call->sandbox, call->generation, a.failed ? "" : a.container);
+		wreck_late(&call->what, a.failed ? "" : a.container);
+	if (call->type == MSG_D_RENAME)
+		wreck_late(&call->what, "");
 	free(call);
 }
 
@@ -448,6 +505,7 @@ engine_message(struct chan *c, struct msg *m)
 		if (event->event > EVENT_DESTROY)
 			fatalx("dockerd-proxy sent an unknown event");
 		answer_container(event->container);
+		pool_event(event->container, event->event);
 		reconcile_event(event->container, event->event);
 		break;
 	case MSG_D_ITEM:

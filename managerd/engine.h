@@ -9,6 +9,8 @@
 
 #include "proto/managerd_dockerd.h"
 
+struct box;
+
 struct answer {
 	int failed;
 	enum d_failure why; /* when failed */
@@ -37,6 +39,9 @@ void engine_prepare(const char *image, int local, engine_done, void *arg);
 void engine_create(const struct m_d_create *, engine_done, void *arg);
 void engine_attach(const char *container, engine_done, void *arg);
 void engine_inspect(const char *container, engine_done, void *arg);
+/* Members of the pool: other limits; the name of the sandbox that claimed one. */
+void engine_update(const struct m_d_update *, engine_done, void *arg);
+void engine_rename(const char *container, const struct box *, engine_done, void *arg);
 /* Calls item for each thing the engine has of ours, then done. */
 void engine_list(void (*item)(const struct m_d_item *), engine_done, void *arg);
 /* Forgets the callbacks of arg's calls. What a late D_CREATE makes is removed; a late stream is
@@ -45,26 +50,44 @@ void engine_drop(const void *arg);
 /* Whether an attach to it, dropped or not, is not answered yet: dockerd-proxy takes no second one.
  */
 int engine_attaching(const char *container);
+/* Whether a rename of it is not answered yet: nothing else is asked about it before. */
+int engine_renaming(const char *container);
+/* Nobody waits for what arg has asked for. */
+void engine_background(const void *arg);
+/* Whether a client waits for a sandbox that the engine is making or starting. */
+int engine_busy(void);
 /* The HTTP status for a failure. */
 uint32_t engine_status(enum d_failure);
 
 /*
  * Removes container and volume of one generation, again and again until the engine has confirmed
  * it, also after its own late answers. done(arg, 0) then; before that, once, done(arg, 1) if the
- * first try fails or the engine is away. done may be NULL. keeps an entry for each (sandbox,
- * generation); asking again for one replaces its callback.
+ * first try fails or the engine is away. done may be NULL. Keeps an entry for each (sandbox,
+ * generation, member of the pool); asking again for one replaces its callback.
  */
+struct wreckage {
+	uint64_t sandbox; /* 0: a member of the pool that no sandbox has */
+	uint64_t pool;    /* the member that it is or was; or 0 */
+	uint32_t generation;
+};
+static inline int
+wreckage_same(const struct wreckage *a, const struct wreckage *b)
+{
+	return a->sandbox == b->sandbox && a->pool == b->pool && a->generation == b->generation;
+}
 typedef void (*wreck_done)(void *arg, int failed);
-void wreck_add(uint64_t sandbox, uint32_t generation, const char *container, wreck_done, void *arg);
+void wreck_add(const struct wreckage *, const char *container, wreck_done, void *arg);
 /* done() of this arg is not called any more. */
 void wreck_forget(const void *arg);
-int wreck_known(uint64_t sandbox, uint32_t generation);
+int wreck_known(const struct wreckage *);
+/* How many members of the pool are still to be removed. */
+size_t wreck_pool(void);
 
 /* wreck.c and engine.c only */
-void wreck_late(uint64_t sandbox, uint32_t generation, const char *container);
+void wreck_late(const struct wreckage *, const char *container);
 void wreck_engine(int up);
 void wreck_tick(void);
-int engine_creating(uint64_t sandbox, uint32_t generation);
+int engine_creating(const struct wreckage *);
 void engine_destroy(const struct m_d_destroy *, engine_done, void *arg);
 /* As engine_destroy(), but a call like the others: tried once, and it can be dropped. */
 void engine_take_away(const struct m_d_destroy *, engine_done, void *arg);

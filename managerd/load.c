@@ -30,6 +30,12 @@ load_is_damaged(uint64_t sandbox)
 	return 0;
 }
 
+int
+load_any_damaged(void)
+{
+	return ndamaged > 0;
+}
+
 /* Whether name is exactly prefix, an id, suffix. */
 static int
 name_parse(const char *name, const char *prefix, const char *suffix, uint64_t *id)

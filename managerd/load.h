@@ -10,6 +10,7 @@ void load_records(int foreign);
 void load_finish(void);
 /* A sandbox whose record cannot be read: neither shown nor removed. */
 int load_is_damaged(uint64_t sandbox);
+int load_any_damaged(void);
 /* Sandbox records in the folder. */
 int load_count(void);
 

@@ -17,11 +17,15 @@
 #include "managerd/instance.h"
 #include "managerd/load.h"
 #include "managerd/manager.h"
+#include "managerd/pool.h"
 #include "managerd/session.h"
 #include "managerd/store.h"
 #include "proto/apid_managerd.h"
 #include "proto/managerd_dockerd.h"
 #include "proto/parent.h"
+
+#define DRAIN_STEP_US 20000
+#define DRAIN_STEPS 40 /* of that, after apid has ended */
 
 struct manager mgr;
 struct auth auth;
@@ -43,6 +47,9 @@ parent_message(struct chan *c, struct msg *m)
 	case MSG_P_PARTIAL:
 		mgr.partial = 1;
 		break;
+	case MSG_P_DRAIN:
+		pool_drain();
+		break;
 	default:
 		fatalx("the parent sent a setup message again");
 	}
@@ -55,6 +62,30 @@ peer_gone(struct chan *c)
 	exit(0);
 }
 
+/* The last is done when the containers of the pool are gone, or time is up. */
+static void
+ending(evutil_socket_t fd, short what, void *arg)
+{
+	static int rounds;
+	struct timeval moment = {0, DRAIN_STEP_US};
+
+	(void)fd, (void)what, (void)arg;
+	if (wreck_pool() == 0 || !engine_up() || ++rounds > DRAIN_STEPS)
+		exit(0);
+	if (event_base_once(mgr.base, -1, EV_TIMEOUT, ending, NULL, &moment) == -1)
+		exit(0);
+}
+
+/* Nobody asks for anything any more. */
+static void
+apid_gone(struct chan *c)
+{
+	(void)c;
+	log_debug("apid is gone, so am I");
+	pool_drain();
+	ending(-1, 0, NULL);
+}
+
 void
 manager_ready(void)
 {
@@ -65,8 +96,8 @@ manager_ready(void)
 	told = 1;
 	/* After a restart the port is open already: what came meanwhile has waited in the channel.
 	 */
-	mgr.apid = chan_event_new(mgr.base, FD_PEER, &apid_managerd_proto, MANAGERD, APID,
-	    apid_message, peer_gone, (void *)"apid");
+	mgr.apid = chan_event_new(
+	    mgr.base, FD_PEER, &apid_managerd_proto, MANAGERD, APID, apid_message, apid_gone, NULL);
 	chan_event_hold(mgr.apid);
 	child_ready(&mgr.child, mgr.parent);
 }
@@ -122,6 +153,7 @@ main(void)
 	data_open();
 	session_start();
 	engine_start();
+	pool_start();
 	load_finish();
 	reap_start();
 	if (event_base_dispatch(mgr.base) == -1)

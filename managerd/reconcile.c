@@ -11,6 +11,7 @@
 #include "managerd/engine.h"
 #include "managerd/load.h"
 #include "managerd/manager.h"
+#include "managerd/pool.h"
 #include "managerd/reconcile.h"
 #include "managerd/rollback.h"
 #include "managerd/start.h"
@@ -19,6 +20,8 @@
 
 static struct m_d_item *items;
 static size_t nitems, nroom;
+static uint64_t *members; /* of the pool, that sandboxes have */
+static size_t nmembers;
 static int listing, again, done;
 
 int
@@ -50,16 +53,66 @@ item_order(const void *a, const void *b)
 		return x->sandbox < y->sandbox ? -1 : 1;
 	if (x->generation != y->generation)
 		return x->generation < y->generation ? -1 : 1;
+	if (x->sandbox == 0 && x->pool != y->pool)
+		return x->pool < y->pool ? -1 : 1;
 	return (int)x->kind - (int)y->kind;
 }
 
-/* Container or volume of a generation, or NULL. */
+static const struct m_d_item *
+item_search(const struct m_d_item *key)
+{
+	return nitems == 0 ? NULL : bsearch(key, items, nitems, sizeof(*items), item_order);
+}
+
+/* Container or volume of its generation, or NULL: under the sandbox's name, or still under that of
+ * the member of the pool that it was. */
 static const struct m_d_item *
 item_find(const struct box *box, enum d_item_kind kind)
 {
 	struct m_d_item key = {.sandbox = box->id, .generation = box->generation, .kind = kind};
+	struct m_d_item member = {.pool = box->pool, .kind = kind};
+	const struct m_d_item *item = NULL;
 
-	return nitems == 0 ? NULL : bsearch(&key, items, nitems, sizeof(*items), item_order);
+	if (box->pool == 0 || kind == ITEM_CONTAINER)
+		item = item_search(&key);
+	return item == NULL && box->pool != 0 ? item_search(&member) : item;
+}
+
+static int
+pool_order(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static void
+pool_note(struct box *box, void *arg)
+{
+	(void)arg;
+	if ((members = reallocarray(members, nmembers + 2, sizeof(*members))) == NULL)
+		fatal("members of the pool");
+	members[nmembers++] = box->pool;
+	members[nmembers++] = box->claims;
+}
+
+/* Of what the sandboxes have from the pool, in order. */
+static void
+pools_note(void)
+{
+	nmembers = 0;
+	box_each(pool_note, NULL);
+	if (nmembers > 0)
+		qsort(members, nmembers, sizeof(*members), pool_order);
+}
+
+/* A record that cannot be read may be the one that knows it. */
+static int
+member_wanted(uint64_t pool)
+{
+	return pool == 0 || load_any_damaged() || pool_has(pool) ||
+	       (nmembers > 0 &&
+		   bsearch(&pool, members, nmembers, sizeof(*members), pool_order) != NULL);
 }
 
 /* Whether this generation belongs to a sandbox, or to one that is being made. */
@@ -68,6 +121,8 @@ item_wanted(const struct m_d_item *item)
 {
 	struct box *box = box_find(item->sandbox);
 
+	if (item->sandbox == 0)
+		return member_wanted(item->pool);
 	if (load_is_damaged(item->sandbox))
 		return 1;
 	if (box == NULL)
@@ -76,21 +131,28 @@ item_wanted(const struct m_d_item *item)
 	       (box->state == BOX_ROLLING_BACK && box->top == item->generation);
 }
 
+/* By name: an item may be of before its removal, and its id be forgotten since. */
 static void
 orphans_remove(void)
 {
 	char id[ID_TEXT_MAX];
-	size_t i;
+	size_t i, left = 0;
 
+	pools_note();
 	for (i = 0; i < nitems; i++) {
-		if (items[i].sandbox == 0 || item_wanted(&items[i]) ||
-		    wreck_known(items[i].sandbox, items[i].generation))
+		struct wreckage what = {items[i].sandbox, items[i].pool, items[i].generation};
+
+		if (item_wanted(&items[i]) || wreck_known(&what))
 			continue;
-		log_info("removing what no record knows: generation %u of %s", items[i].generation,
-		    id_text(id, "sb_", items[i].sandbox));
-		/* By name: an item may be of before its removal, and its id be forgotten since. */
-		wreck_add(items[i].sandbox, items[i].generation, "", NULL, NULL);
+		if (what.sandbox == 0)
+			left++;
+		else
+			log_info("removing what no record knows: generation %u of %s",
+			    what.generation, id_text(id, "sb_", what.sandbox));
+		wreck_add(&what, "", NULL, NULL);
 	}
+	if (left > 0)
+		log_info("removing %zu sandboxes of the pool that nobody claimed", left);
 }
 
 static void
@@ -102,8 +164,11 @@ box_compare(struct box *box, void *arg)
 	if ((box->state != BOX_RUNNING && box->state != BOX_STOPPED) || box->starting)
 		return;
 	item = item_find(box, ITEM_CONTAINER);
-	if (item != NULL && (!done || box->container[0] == '\0'))
+	if (item != NULL && (!done || box->container[0] == '\0')) {
 		strlcpy(box->container, item->container, sizeof(box->container));
+		if (item->sandbox == 0)
+			start_name(box); /* a crash came before it */
+	}
 	if (item == NULL && box->renewing && item_find(box, ITEM_VOLUME) != NULL)
 		box->state = BOX_STOPPED; /* its next use makes the container */
 	else if (done) /* the list may be older than what happened here: ask again */
@@ -167,6 +232,7 @@ on_listed(void *arg, const struct answer *a)
 	nitems = 0;
 	manager_ready();
 	start_background();
+	pool_refill();
 	if (again)
 		reconcile_start();
 }

@@ -137,15 +137,16 @@ text_of(json_t *root)
 char *
 record_box_encode(const struct box *box)
 {
-	return text_of(
-	    json_pack("{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o*}",
-		"version", RECORD_VERSION, "id", id_encode("sb_", box->id), "state",
-		box_state_name(box->state), "generation", (json_int_t)box->generation,
-		"top_generation", (json_int_t)box->top, "container", box->container, "created_us",
-		(json_int_t)box->created_us, "expires_us", (json_int_t)box->expires_us,
-		"deadline_us", (json_int_t)box->deadline_us, "boot", box->boot, "source_snapshot",
-		id_encode("snap_", box->source), "idempotency", idem_encode(&box->idem), "spec",
-		spec_encode(&box->spec), "renewing", box->renewing ? json_true() : NULL));
+	return text_of(json_pack(
+	    "{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o*, s:o*}",
+	    "version", RECORD_VERSION, "id", id_encode("sb_", box->id), "state",
+	    box_state_name(box->state), "generation", (json_int_t)box->generation, "top_generation",
+	    (json_int_t)box->top, "container", box->container, "created_us",
+	    (json_int_t)box->created_us, "expires_us", (json_int_t)box->expires_us, "deadline_us",
+	    (json_int_t)box->deadline_us, "boot", box->boot, "source_snapshot",
+	    id_encode("snap_", box->source), "idempotency", idem_encode(&box->idem), "spec",
+	    spec_encode(&box->spec), "renewing", box->renewing ? json_true() : NULL, "pool",
+	    box->pool != 0 ? id_encode("pool_", box->pool) : NULL));
 }
 
 char *
@@ -189,20 +190,23 @@ container_decode(const char *text, char *container, size_t size)
 static int
 box_decode(json_t *root, struct box *box)
 {
-	json_t *id, *source, *idem, *spec;
+	json_t *id, *source, *idem, *spec, *pool = NULL;
 	json_int_t generation, top, created, expires, deadline;
 	const char *state, *container, *boot;
 	uint64_t got;
 	int version;
 
 	if (json_unpack(root,
-		"{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s?b !}",
+		"{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s?b, s?o !}",
 		"version", &version, "id", &id, "state", &state, "generation", &generation,
 		"top_generation", &top, "container", &container, "created_us", &created,
 		"expires_us", &expires, "deadline_us", &deadline, "boot", &boot, "source_snapshot",
-		&source, "idempotency", &idem, "spec", &spec, "renewing", &box->renewing) != 0)
+		&source, "idempotency", &idem, "spec", &spec, "renewing", &box->renewing, "pool",
+		&pool) != 0)
 		return -1;
 	if (version != RECORD_VERSION || id_decode(id, "sb_", &got) == -1 || got != box->id)
+		return -1;
+	if (pool != NULL && id_decode(pool, "pool_", &box->pool) == -1)
 		return -1;
 	if (generation < 1 || top < generation || top > UINT32_MAX || created < 0 || expires < 0)
 		return -1;

@@ -68,6 +68,7 @@ on_removed(void *arg, const struct answer *a)
 	const struct spec *spec = &box->spec;
 	struct m_d_create m = {
 	    .sandbox = box->id,
+	    .pool = box->pool,
 	    .generation = box->generation,
 	    .network = spec->network,
 	    .read_only = spec->read_only,
@@ -91,7 +92,7 @@ on_prepared(void *arg, const struct answer *a)
 	struct renewal *r = arg;
 	struct box *box = r->box;
 	struct m_d_destroy m = {
-	    .sandbox = box->id, .generation = box->generation, .keep_volume = 1};
+	    .sandbox = box->id, .pool = box->pool, .generation = box->generation, .keep_volume = 1};
 
 	if (a->failed) {
 		renew_failed(r, a->text);
@@ -112,6 +113,7 @@ void
 renew_start(struct box *box)
 {
 	static const char why[] = "was made by another version of the server";
+	struct wreckage what = box_wreckage(box);
 	struct renewal *r;
 	char id[ID_TEXT_MAX];
 
@@ -119,7 +121,7 @@ renew_start(struct box *box)
 		fatal("renewal");
 	r->box = box;
 	box->renewal = r;
-	if (engine_creating(box->id, box->generation)) {
+	if (engine_creating(&what) || engine_renaming(box->container)) {
 		renew_failed(r, "the Docker engine is still busy with it");
 		return;
 	}

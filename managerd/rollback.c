@@ -42,12 +42,13 @@ on_failed(struct bring *b, uint32_t status, const char *text)
 {
 	struct rollback *r = (struct rollback *)b;
 	struct box *box = b->box;
+	struct wreckage what = {.sandbox = box->id, .generation = b->generation};
 
 	/* What was stopped may have been started meanwhile, for those who had asked before. */
 	box->state = box->session != NULL && box->session->up ? BOX_RUNNING : r->before;
 	box_save(box); /* if not: the record names the old generation all the same */
 	if (b->made)
-		wreck_add(box->id, b->generation, b->container, NULL, NULL);
+		wreck_add(&what, b->container, NULL, NULL);
 	request_retry(&r->rq, status, status == 429 ? 5 : 0, "%s", text);
 	free(r);
 	rollback_over(box);
@@ -70,16 +71,24 @@ on_old_gone(void *arg, int failed)
 	rollback_over(box);
 }
 
+static int
+on_record(struct bring *b)
+{
+	return box_save(b->box);
+}
+
 static void
 on_ready(struct bring *b)
 {
 	struct rollback *r = (struct rollback *)b;
 	struct box *box = b->box;
 	struct box old = *box;
+	struct wreckage gone = box_wreckage(box);
 
 	box->state = BOX_RUNNING;
 	box->generation = b->generation;
 	strlcpy(box->container, b->container, sizeof(box->container));
+	box->pool = b->pool;
 	box->source = r->snapshot;
 	box->renewing = 0;
 	if (box_save(box) == -1) {
@@ -87,6 +96,7 @@ on_ready(struct bring *b)
 
 		box->generation = old.generation;
 		strlcpy(box->container, old.container, sizeof(box->container));
+		box->pool = old.pool;
 		box->source = old.source;
 		box->renewing = old.renewing;
 		bring_drop(b, END_BACKEND);
@@ -96,8 +106,8 @@ on_ready(struct bring *b)
 	}
 	box->state = BOX_ROLLING_BACK; /* in memory, until the old one is gone */
 	start_end(box, END_ROLLED_BACK);
-	start_adopt(box, b->session);
-	wreck_add(box->id, old.generation, old.container, on_old_gone, r);
+	bring_adopt(b);
+	wreck_add(&gone, old.container, on_old_gone, r);
 }
 
 void
@@ -153,8 +163,8 @@ rollback_request(struct request *rq, struct msg *m)
 	r->bring.ready = on_ready;
 	r->bring.failed = on_failed;
 	box->op = r;
-	bring_start(&r->bring);
-	if (box_save(box) == -1) {
+	r->bring.record = on_record;
+	if (bring_start(&r->bring) == -1) {
 		box->top--;
 		box->state = r->before;
 		box->op = NULL;

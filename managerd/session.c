@@ -46,7 +46,7 @@ session_new(struct box *box, uint32_t generation, const struct session_owner *ow
 	if ((s = calloc(1, sizeof(*s))) == NULL)
 		fatal("session");
 	s->id = m.session = ++last_id;
-	s->sandbox = box->id;
+	s->sandbox = box == NULL ? 0 : box->id;
 	s->generation = generation;
 	s->box = box;
 	s->owner = owner;
@@ -78,7 +78,8 @@ guest_send(struct session *s)
 
 	if (s->chan == NULL || s->guest == -1)
 		return;
-	env_send(s);
+	if (s->box != NULL)
+		env_send(s);
 	send_S_GUEST(s->chan, s->id, &m, NULL, 0, s->guest);
 	s->guest = -1;
 	s->guest_sent = 1;
@@ -92,6 +93,20 @@ session_guest(struct session *s, int fd)
 		fatalx("a second stream for one session");
 	s->guest = fd;
 	guest_send(s);
+}
+
+void
+session_claim(struct session *s, struct box *box, uint32_t generation)
+{
+	struct m_s_claim m = {.sandbox = box->id};
+
+	if (s->box != NULL || !s->up || s->chan == NULL)
+		fatalx("a session was claimed that cannot be");
+	s->box = box;
+	s->sandbox = box->id;
+	s->generation = generation;
+	env_send(s);
+	send_S_CLAIM(s->chan, s->id, &m, NULL, 0, -1);
 }
 
 void
@@ -149,7 +164,7 @@ session_lingers(uint64_t sandbox, uint32_t generation)
 	struct session *s;
 
 	LIST_FOREACH (s, &sessions, entry)
-		if (s->box == NULL && s->sandbox == sandbox && s->generation == generation)
+		if (s->owner == NULL && s->sandbox == sandbox && s->generation == generation)
 			return 1;
 	return 0;
 }
@@ -173,7 +188,7 @@ session_gone(struct chan *c)
 
 	s->chan = NULL;
 	chan_free(c);
-	if (s->box != NULL)
+	if (s->owner != NULL)
 		session_lost(s, "the sandbox's session was lost");
 }
 
@@ -193,7 +208,7 @@ session_arrived(uint64_t id, int fd)
 
 	if (s == NULL || s->chan != NULL || !fd_is_socket(fd, SOCK_SEQPACKET))
 		fatalx("the parent sent a session that was not asked for");
-	if (s->box == NULL) {
+	if (s->owner == NULL) {
 		close(fd);
 		session_kill(s);
 		return;
@@ -213,9 +228,9 @@ session_over(uint64_t id, int status)
 
 	if (s == NULL)
 		fatalx("the parent reaped a session that was not asked for");
-	if (WIFSIGNALED(status) && s->box != NULL)
+	if (WIFSIGNALED(status) && s->owner != NULL)
 		log_warnx("a session ended with signal %d", WTERMSIG(status));
-	if (s->box != NULL)
+	if (s->owner != NULL)
 		session_lost(s, "the sandbox's session was lost");
 	sandbox = s->sandbox;
 	LIST_REMOVE(s, entry);
@@ -232,7 +247,7 @@ session_breach(struct session *s, const char *what)
 {
 	log_warnx("a session sent %s: it is ended", what);
 	session_kill(s);
-	if (s->box != NULL)
+	if (s->owner != NULL)
 		session_lost(s, "the sandbox's session was lost");
 }
 
@@ -289,8 +304,13 @@ session_message(struct chan *c, struct msg *m)
 {
 	struct session *s = chan_arg(c);
 
-	if (s->box == NULL) /* ended: what was on its way does not matter */
+	if (s->owner == NULL) /* ended: what was on its way does not matter */
 		return;
+	if (s->box == NULL && m->type != MSG_S_UP && m->type != MSG_S_DOWN) {
+		if (m->type != MSG_S_DISK)
+			session_breach(s, "word of a job that nobody gave it");
+		return;
+	}
 	switch (m->type) {
 	case MSG_S_UP:
 		on_up(s);
@@ -327,7 +347,7 @@ tick(evutil_socket_t fd, short what, void *arg)
 			continue;
 		s->deadline_us = 0;
 		session_kill(s);
-		if (s->box != NULL)
+		if (s->owner != NULL)
 			session_lost(s, "the sandbox did not answer in time");
 		s->deadline_us = now + END_US;
 	}

@@ -25,8 +25,8 @@ struct session {
 	uint64_t id;
 	uint64_t sandbox;
 	uint32_t generation;
-	struct box *box; /* NULL: ended, waits to be reaped */
-	const struct session_owner *owner;
+	struct box *box;                   /* NULL: of a member of the pool, or ended */
+	const struct session_owner *owner; /* NULL: ended, waits to be reaped */
 	void *arg;
 	struct chan *chan; /* NULL: not there yet, or gone */
 	int guest;         /* the engine's stream, until chan is there; -1 */
@@ -38,11 +38,14 @@ struct session {
 	int64_t deadline_us; /* for being up, or for being reaped; 0: none */
 };
 
-/* Asks the parent for a sessiond for this box. Never fails; lost() may come. */
+/* Asks the parent for a sessiond for this box (NULL: for a member of the pool). Never fails; lost()
+ * may come. */
 struct session *
 session_new(struct box *, uint32_t generation, const struct session_owner *, void *arg);
 /* The stream of the attached container. Takes the fd. */
 void session_guest(struct session *, int fd);
+/* One of the pool, which is up, becomes this box's: it gets what only a box has. */
+void session_claim(struct session *, struct box *, uint32_t generation);
 void session_restore(struct session *, int fd, int64_t size, const uint8_t sha256[32]);
 /* Its owner hears no more of it. reason: enum session_end, which its jobs are answered with. */
 void session_end(struct session *, uint32_t reason);

@@ -135,7 +135,8 @@ start_go(struct box *box)
 		renew_start(box); /* it was interrupted, or failed */
 		return;
 	}
-	if (engine_attaching(box->container)) { /* of a session that was lost meanwhile */
+	/* Of a session that was lost meanwhile. */
+	if (engine_attaching(box->container) || engine_renaming(box->container)) {
 		box->retry_us = time_boot_us() + 1000000;
 		start_failed(box, 502, "the Docker engine is still busy with the sandbox");
 		return;
@@ -216,6 +217,26 @@ start_adopt(struct box *box, struct session *s)
 	session_adopt(s, &owner, box);
 }
 
+/* Without its name it is found all the same: the next start asks for it again. */
+static void
+on_named(void *arg, const struct answer *a)
+{
+	struct box *box = arg;
+	char id[ID_TEXT_MAX];
+
+	if (a->failed)
+		log_warnx("the container of sandbox %s keeps its name of the pool: %s",
+		    id_text(id, "sb_", box->id), a->text);
+	if (box->look_later)
+		start_check(box);
+}
+
+void
+start_name(struct box *box)
+{
+	engine_rename(box->container, box, on_named, box);
+}
+
 /* What became of the container cannot be found out now: who waits for a session does not wait for
  * that. */
 static void
@@ -266,6 +287,9 @@ start_check(struct box *box)
 		start_for_waiting(box);
 		return;
 	}
+	box->look_later = engine_renaming(box->container);
+	if (box->look_later)
+		return; /* on_named() comes */
 	box->inspecting = 1;
 	engine_inspect(box->container, on_inspected, box);
 }

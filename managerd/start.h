@@ -17,6 +17,8 @@ void start_reaped(struct box *); /* an ended session was reaped */
 void start_end(struct box *, uint32_t reason);
 /* Takes over a session that is up (after create, rollback). */
 void start_adopt(struct box *, struct session *);
+/* It was claimed from the pool: asks the engine to give its container the sandbox's name. */
+void start_name(struct box *);
 /* Asks the engine what became of the container, and acts on it. */
 void start_check(struct box *);
 /* The same, if this state, which may be old news, is not what is known here. */

@@ -74,8 +74,8 @@ write_all(int fd, const char *p, size_t len)
 	return 0;
 }
 
-int
-store_write(enum store_dir dir, const char *name, const void *data, size_t len)
+static int
+replace(enum store_dir dir, const char *name, const void *data, size_t len, int durable)
 {
 	char tmp[STORE_NAME_MAX + 8];
 	int fd, saved;
@@ -84,13 +84,13 @@ store_write(enum store_dir dir, const char *name, const void *data, size_t len)
 	if ((fd = openat(dirs[dir], tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
 		 0600)) == -1)
 		return -1;
-	if (write_all(fd, data, len) == -1 || fsync(fd) == -1)
+	if (write_all(fd, data, len) == -1 || (durable && fsync(fd) == -1))
 		goto fail;
 	close(fd);
 	fd = -1;
 	if (renameat(dirs[dir], tmp, dirs[dir], name) == -1)
 		goto fail;
-	if (fsync(dirs[dir]) == -1)
+	if (durable && fsync(dirs[dir]) == -1)
 		log_warn("fsync of a folder");
 	return 0;
 fail:
@@ -100,6 +100,18 @@ fail:
 	unlinkat(dirs[dir], tmp, 0);
 	errno = saved;
 	return -1;
+}
+
+int
+store_write(enum store_dir dir, const char *name, const void *data, size_t len)
+{
+	return replace(dir, name, data, len, 1);
+}
+
+int
+store_note(enum store_dir dir, const char *name, const void *data, size_t len)
+{
+	return replace(dir, name, data, len, 0);
 }
 
 int

@@ -22,6 +22,8 @@ char *store_name(char *out, const char *prefix, uint64_t id, const char *suffix)
 
 /* Temp file, fsync, rename, fsync of the folder. -1 with errno: the old content is still there. */
 int store_write(enum store_dir, const char *name, const void *data, size_t len);
+/* The same without fsync: for what may be lost in a crash. */
+int store_note(enum store_dir, const char *name, const void *data, size_t len);
 /* The record of an id by store_write(); takes the text, and logs a failure. */
 int store_record(enum store_dir, const char *prefix, uint64_t id, char *text);
 /* Also when it is not there. -1 with errno. */

@@ -14,8 +14,7 @@
 
 struct wreck {
 	TAILQ_ENTRY(wreck) entry;
-	uint64_t sandbox;
-	uint32_t generation;
+	struct wreckage what;
 	char container[72];
 	int asked;        /* a D_DESTROY is in flight */
 	int told;         /* done() heard of the first failure */
@@ -31,12 +30,12 @@ static int in_flight;
 static void wreck_try(struct wreck *);
 
 static struct wreck *
-wreck_find(uint64_t sandbox, uint32_t generation)
+wreck_find(const struct wreckage *what)
 {
 	struct wreck *w;
 
 	TAILQ_FOREACH (w, &wrecks, entry)
-		if (w->sandbox == sandbox && w->generation == generation)
+		if (wreckage_same(&w->what, what))
 			return w;
 	return NULL;
 }
@@ -87,9 +86,11 @@ wreck_answer(void *arg, const struct answer *a)
 static void
 wreck_try(struct wreck *w)
 {
-	struct m_d_destroy m = {.sandbox = w->sandbox, .generation = w->generation};
+	struct m_d_destroy m = {
+	    .sandbox = w->what.sandbox, .pool = w->what.pool, .generation = w->what.generation};
 
-	if (!engine_up() || in_flight >= AT_ONCE || engine_creating(w->sandbox, w->generation))
+	if (!engine_up() || in_flight >= AT_ONCE || engine_creating(&w->what) ||
+	    engine_renaming(w->container))
 		return;
 	strlcpy(m.container, w->container, sizeof(m.container));
 	w->asked = 1;
@@ -98,15 +99,14 @@ wreck_try(struct wreck *w)
 }
 
 void
-wreck_add(uint64_t sandbox, uint32_t generation, const char *container, wreck_done done, void *arg)
+wreck_add(const struct wreckage *what, const char *container, wreck_done done, void *arg)
 {
 	struct wreck *w;
 
-	if ((w = wreck_find(sandbox, generation)) == NULL) {
+	if ((w = wreck_find(what)) == NULL) {
 		if ((w = calloc(1, sizeof(*w))) == NULL)
 			fatal("wreck");
-		w->sandbox = sandbox;
-		w->generation = generation;
+		w->what = *what;
 		TAILQ_INSERT_TAIL(&wrecks, w, entry);
 	}
 	if (*container != '\0')
@@ -132,17 +132,36 @@ wreck_forget(const void *arg)
 			w->done = NULL;
 }
 
+/* The volume of a member that was claimed goes with the rest of its sandbox. */
 int
-wreck_known(uint64_t sandbox, uint32_t generation)
+wreck_known(const struct wreckage *what)
 {
-	return wreck_find(sandbox, generation) != NULL;
+	struct wreck *w;
+
+	if (what->sandbox != 0)
+		return wreck_find(what) != NULL;
+	TAILQ_FOREACH (w, &wrecks, entry)
+		if (w->what.pool == what->pool)
+			return 1;
+	return 0;
 }
 
-/* A D_CREATE was answered: if it is to be removed, now it can be. */
-void
-wreck_late(uint64_t sandbox, uint32_t generation, const char *container)
+size_t
+wreck_pool(void)
 {
-	struct wreck *w = wreck_find(sandbox, generation);
+	struct wreck *w;
+	size_t n = 0;
+
+	TAILQ_FOREACH (w, &wrecks, entry)
+		n += w->what.sandbox == 0 && w->what.pool != 0;
+	return n;
+}
+
+/* A D_CREATE or D_RENAME was answered: if it is to be removed, now it can be. */
+void
+wreck_late(const struct wreckage *what, const char *container)
+{
+	struct wreck *w = wreck_find(what);
 
 	if (w == NULL)
 		return;
