@@ -145,6 +145,10 @@ def engine_socket(parent, mode=0o660, gid=None):
         ({"MAX_SANDBOXES": "many"}, ["MAX_SANDBOXES"]),
         ({"MAX_SANDBOXES": "0"}, ["MAX_SANDBOXES"]),
         ({"MAX_SANDBOXES": ""}, ["MAX_SANDBOXES"]),
+        ({"POOL": "-1"}, ["POOL", "IMAGE=N"]),
+        ({"POOL": "python:3.12-slim=2,nonsense"}, ["POOL", "IMAGE=N"]),
+        ({"POOL": "no/Such=1"}, ["POOL", "no/Such"]),
+        ({"POOL": "debian:12=1", "ALLOWED_IMAGES": "python:*"}, ["POOL", "debian:12", "ALLOWED_IMAGES"]),
         ({"PORT": "99999999"}, ["PORT", "65535"]),
         ({"PORT": "-1"}, ["PORT"]),
         ({"DEFAULT_MEMORY_MB": "9999"}, ["DEFAULT_MEMORY_MB", "MAX_MEMORY_MB"]),
@@ -465,11 +469,11 @@ def test_session_that_dies_takes_nothing_else_down(parent):
 
 
 def test_more_sessions_than_the_limit_are_refused(parent):
-    parent.start(settings={"MAX_SANDBOXES": 1})
-    for n in range(1, 13):
+    parent.start(settings={"MAX_SANDBOXES": 1, "POOL": 1})
+    for n in range(1, 15):
         parent.say(f"session {n}")
-    assert wait_until(lambda: len(parent.told()) == 12)
-    assert len([t for t in parent.told() if t[0] == P_SESSION]) == 10
+    assert wait_until(lambda: len(parent.told()) == 14)
+    assert len([t for t in parent.told() if t[0] == P_SESSION]) == 12
     assert [t[2] for t in parent.told() if t[0] == P_SESSION_OVER] == [127 << 8] * 2
 
 
