@@ -19,7 +19,7 @@ define probe
 $(BUILD)/probe/$(1): $(sort $(2) $(PROBE_COMMON))
 	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(PROBE_LIBS)
 endef
-$(eval $(call probe,apid,$(APID_OBJS)))
+$(eval $(call probe,apid,$(APID_OBJS) $(BUILD)/obj/common/base64.o))
 $(eval $(call probe,managerd,$(MANAGERD_OBJS)))
 $(eval $(call probe,dockerd-proxy,$(DOCKERD_PROXY_OBJS)))
 $(eval $(call probe,sessiond,$(SESSIOND_OBJS)))
