@@ -43,9 +43,11 @@ struct job {
 	enum d_failure why;
 	int keep_volume;
 	int swept;
+	int searched;              /* by its name, too */
 	char name[OWN_NAME_MAX];   /* of the container; "" when the sandbox is not known */
 	char volume[OWN_NAME_MAX]; /* its name, and perhaps still that of the container */
-	char container[72];        /* "" when its id is not known */
+	char container[72];        /* the sandbox's; "" when its id is not known */
+	char at[72];               /* that which is worked on: the same one, or a sweeper */
 	int64_t until;             /* when 409 is waited for no longer */
 	struct event *again;
 };
@@ -82,7 +84,7 @@ step(struct job *j, enum step next)
 			ask_named("/containers/json?all=1&", j->name, j->volume, on_step, j);
 		break;
 	case REMOVE_CONTAINER:
-		ask("DELETE", NULL, on_step, j, "/containers/%s?force=1&v=1", j->container);
+		ask("DELETE", NULL, on_step, j, "/containers/%s?force=1&v=1", j->at);
 		break;
 	case FIND_VOLUME:
 		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, j->volume, on_step, j);
@@ -95,10 +97,10 @@ step(struct job *j, enum step next)
 		    "/containers/create?name=%s", j->name);
 		break;
 	case START_SWEEPER:
-		ask("POST", NULL, on_step, j, "/containers/%s/start", j->container);
+		ask("POST", NULL, on_step, j, "/containers/%s/start", j->at);
 		break;
 	case WAIT_SWEEPER:
-		ask("GET", NULL, on_step, j, "/containers/%s/json", j->container);
+		ask("GET", NULL, on_step, j, "/containers/%s/json", j->at);
 		break;
 	}
 }
@@ -137,7 +139,7 @@ job_new(uint64_t id, uint64_t sandbox, uint32_t generation, uint64_t pool)
 static void
 job_end(struct job *j, int status, json_t *answer)
 {
-	struct owned *o = j->owned != NULL ? j->owned : owned_find(j->container);
+	struct owned *o = j->owned != NULL ? j->owned : owned_find(j->container), *sweeper;
 	enum d_failure why = status == 404 ? j->why : failure("remove", status, answer);
 
 	if (o == NULL && j->container[0] == '\0')
@@ -145,6 +147,9 @@ job_end(struct job *j, int status, json_t *answer)
 	/* One without an id is another job's, which is making it. */
 	if (o != NULL && (o == j->owned || (status == 404 && o->id[0] != '\0')))
 		owned_forget(o);
+	/* A list may have made it known meanwhile. */
+	if (status == 404 && j->owned == NULL && (sweeper = owned_find(j->at)) != NULL)
+		owned_forget(sweeper);
 	if (j->failed)
 		reply_failed(j->id, j->why, NULL);
 	else if (status != 404)
@@ -159,7 +164,7 @@ static void
 remove_start(struct job *j)
 {
 	j->until = time_boot_us() + REMOVE_SECONDS * 1000000LL;
-	if (j->container[0] != '\0')
+	if (j->at[0] != '\0')
 		step(j, REMOVE_CONTAINER);
 	else if (j->name[0] != '\0')
 		step(j, FIND_CONTAINER);
@@ -211,8 +216,10 @@ listed(struct job *j, json_t *answer)
 			continue;
 		found = 1;
 		if (j->step == FIND_CONTAINER && id_valid(text_at(item, "Id")))
-			strlcpy(j->container, text_at(item, "Id"), sizeof(j->container));
+			strlcpy(j->at, text_at(item, "Id"), sizeof(j->at));
 	}
+	if (j->step == FIND_CONTAINER && j->container[0] == '\0')
+		strlcpy(j->container, j->at, sizeof(j->container));
 	return found;
 }
 
@@ -240,6 +247,7 @@ create_step(struct job *j, int status, json_t *answer)
 		step(j, MAKE_CONTAINER); /* it may have been there, but is not another's */
 	} else if (j->step == MAKE_CONTAINER && status == 201 && id_valid(text_at(answer, "Id"))) {
 		strlcpy(j->container, text_at(answer, "Id"), sizeof(j->container));
+		strlcpy(j->at, j->container, sizeof(j->at));
 		if (json_array_size(json_object_get(answer, "Warnings")) == 0)
 			created(j);
 		else /* a limit was dropped */
@@ -272,7 +280,7 @@ static void
 sweep_step(struct job *j, int status, json_t *answer)
 {
 	if (j->step == MAKE_SWEEPER && status == 201 && id_valid(text_at(answer, "Id"))) {
-		strlcpy(j->container, text_at(answer, "Id"), sizeof(j->container));
+		strlcpy(j->at, text_at(answer, "Id"), sizeof(j->at));
 		step(j, START_SWEEPER);
 	} else if (j->step == MAKE_SWEEPER) {
 		job_end(j, status == 404 ? 500 : status, answer);
@@ -285,6 +293,19 @@ sweep_step(struct job *j, int status, json_t *answer)
 	} else {
 		remove_start(j);
 	}
+}
+
+/*
+ * One that was gone already may have left a sweeper, of the same name, when the engine went away in
+ * the middle of it. Not where the volume is kept: there the name may be a newer container's by now.
+ */
+static int
+search_again(struct job *j, int status)
+{
+	int again = status == 404 && !j->searched && !j->keep_volume && j->name[0] != '\0';
+
+	j->searched |= again;
+	return again;
 }
 
 static void
@@ -305,8 +326,10 @@ remove_step(struct job *j, int status, json_t *answer)
 	}
 	if (!gone)
 		job_end(j, status, answer);
-	else if (j->step == FIND_CONTAINER && j->container[0] != '\0')
+	else if (j->step == FIND_CONTAINER && found && j->at[0] != '\0')
 		step(j, REMOVE_CONTAINER);
+	else if (j->step == REMOVE_CONTAINER && search_again(j, status))
+		step(j, FIND_CONTAINER);
 	else if (j->step <= REMOVE_CONTAINER && !j->keep_volume && j->name[0] != '\0')
 		step(j, FIND_VOLUME);
 	else if (j->step == FIND_VOLUME && found)
@@ -357,6 +380,7 @@ container_destroy(uint64_t id, const struct m_d_destroy *m)
 
 	j->keep_volume = m->keep_volume;
 	strlcpy(j->container, m->container, sizeof(j->container));
+	strlcpy(j->at, j->container, sizeof(j->at));
 	remove_start(j);
 }
 

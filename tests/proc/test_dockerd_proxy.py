@@ -872,6 +872,30 @@ def test_volume_that_the_engine_cannot_remove_is_emptied_from_inside_first(proxy
     assert set(first["HostConfig"]) == set(second["HostConfig"]) and first["User"] == second["User"]
 
 
+def test_sandboxes_whose_volumes_had_to_be_emptied_leave_room_for_others(engine):
+    """Else whoever makes deep folders could use up MAX_SANDBOXES for good."""
+    with Proxy(engine, config={"MAX_SANDBOXES": 2}) as p:
+        engine.exit_at_once = True
+        for sandbox in range(1, 5):
+            c = p.container(sandbox=sandbox)
+            engine.rule("DELETE .*volumes", status=500, times=1)
+            assert p.ask("D_DESTROY", {"sandbox": sandbox, "generation": 1, "container": c}).name == "D_DONE"
+            assert engine.volumes == {} and engine.containers == {}
+        p.container(sandbox=1)
+
+
+def test_what_emptied_a_volume_and_was_not_removed_is_removed_the_next_time(proxy, engine):
+    c = proxy.container()
+    engine.rule("DELETE .*volumes", status=500, times=1)
+    engine.rule(f"DELETE .*containers/(?!{c})", status=500, times=1)
+    engine.exit_at_once = True
+    proxy.failed(proxy.ask("D_DESTROY", {"sandbox": 7, "generation": 1, "container": c}), "FAIL_ENGINE")
+    assert len(engine.containers) == 1
+    assert proxy.ask("D_DESTROY", {"sandbox": 7, "generation": 1, "container": c}).name == "D_DONE"
+    assert engine.volumes == {} and engine.containers == {}
+    proxy.container()
+
+
 def test_inspect_tells_oom_and_a_foreign_workspace(proxy, engine):
     c = proxy.container()
     engine.containers[c] |= {"State": "exited", "oom": True, "ExitCode": 137}
