@@ -86,7 +86,8 @@ check_kernel(const struct settings *s)
 static void
 check_users(void)
 {
-	static const char *const users[] = {"_as-api", "_as-manager", "_as-docker", "_as-session"};
+	static const char *const users[] = {
+	    "_as-api", "_as-manager", "_as-docker", "_as-egress", "_as-session"};
 	int missing = 0;
 
 	if (geteuid() != 0) {

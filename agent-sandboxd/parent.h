@@ -16,7 +16,14 @@
 #define LOAD_MS (600 * 1000) /* managerd reads its records first, and starting anew begins anew */
 #define READY_MS (30 * 1000)
 
-enum program_index { PROG_APID, PROG_MANAGERD, PROG_DOCKERD_PROXY, PROG_SESSIOND, PROGRAM_KINDS };
+enum program_index {
+	PROG_APID,
+	PROG_MANAGERD,
+	PROG_DOCKERD_PROXY,
+	PROG_EGRESSD,
+	PROG_SESSIOND,
+	PROGRAM_KINDS
+};
 #define LONG_LIVED PROG_SESSIOND /* those before it */
 
 struct parent;
@@ -56,6 +63,7 @@ struct parent {
 	enum instance_rule instance;
 	int null_fd;
 	int listening;
+	char resolvers[RESOLV_MAX];     /* as egressd was told */
 	char self[PARENT_PATH_MAX];     /* this program */
 	char dir[PARENT_PATH_MAX];      /* of the programs */
 	char data_dir[PARENT_PATH_MAX]; /* absolute */
@@ -92,6 +100,10 @@ int paths_engine_differs(const struct engine_id *, const struct engine_id *);
 /* Whether the engine's socket is gone or another than the programs were told: then their death is
  * no fault of theirs. */
 int paths_engine_moved(const struct parent *);
+
+/* resolv.c: reads /etc/resolv.conf; egressd is told at the start, and when it has changed. */
+void resolv_send(struct parent *);
+void resolv_check(struct parent *);
 
 /* start.c: all long-lived programs with the channels between them. Out of descriptors or processes:
  * fatal. */

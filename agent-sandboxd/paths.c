@@ -15,9 +15,10 @@
 #include "agent-sandboxd/parent.h"
 #include "common/log.h"
 
-const char *const program_names[PROGRAM_KINDS] = {"apid", "managerd", "dockerd-proxy", "sessiond"};
+const char *const program_names[PROGRAM_KINDS] = {
+    "apid", "managerd", "dockerd-proxy", "egressd", "sessiond"};
 static const char *const users[PROGRAM_KINDS] = {
-    "_as-api", "_as-manager", "_as-docker", "_as-session"};
+    "_as-api", "_as-manager", "_as-docker", "_as-egress", "_as-session"};
 
 static int
 has_program(const char *dir, const char *name)
@@ -56,7 +57,7 @@ paths_users(struct parent *p)
 			continue;
 		if ((pw = getpwnam(users[i])) == NULL)
 			fatal_config("the user %s does not exist; create-users.sh makes the "
-				     "four that are needed",
+				     "five that are needed",
 			    users[i]);
 		if (pw->pw_uid == 0 || pw->pw_gid == 0)
 			fatal_config("the user %s must not be root, nor in its group", users[i]);

@@ -312,6 +312,7 @@ watch_run(struct parent *p)
 			next_tick = now_ms() + TICK_MS;
 			sessions_overdue(p);
 			check_engine(p);
+			resolv_check(p);
 		}
 		if (got_stop)
 			p->outcome = STOPPED;

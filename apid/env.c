@@ -1,4 +1,4 @@
-/* Checks environments and labels (env.h). */
+/* Checks environments, labels and egress allowlists (env.h). */
 #include <string.h>
 
 #include "apid/env.h"
@@ -56,5 +56,31 @@ labels_check(json_t *labels, struct refusal *why)
 			return refuse(why, 400, "labels: the value of %s is longer than %d bytes",
 			    name, LABEL_VALUE_MAX);
 	}
+	return 0;
+}
+
+int
+egress_check(json_t *list, struct refusal *why)
+{
+	size_t i, bytes = 0;
+	json_t *v;
+
+	if (list == NULL)
+		return 0;
+	if (!json_is_array(list))
+		return refuse(why, 422, "egress_allowlist: must be an array of strings");
+	if (json_array_size(list) > EGRESS_ENTRIES_MAX)
+		return refuse(
+		    why, 400, "egress_allowlist: more than %d entries", EGRESS_ENTRIES_MAX);
+	json_array_foreach (list, i, v) {
+		if (!json_is_string(v))
+			return refuse(why, 422, "egress_allowlist: must be an array of strings");
+		if (string_has_nul(v))
+			return refuse(why, 400, "egress_allowlist: an entry contains a NUL byte");
+		bytes += json_string_length(v) + 1;
+	}
+	if (bytes > EGRESS_TEXT_MAX)
+		return refuse(
+		    why, 400, "egress_allowlist: longer than %d bytes", EGRESS_TEXT_MAX - 1);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* Environments and labels as clients give them: checked, and written as strings. Pure. */
+/* Environments, labels and egress allowlists as clients give them: their types and sizes. Pure. */
 #ifndef APID_ENV_H
 #define APID_ENV_H
 
@@ -14,6 +14,9 @@ int env_check(json_t *env, size_t *bytes, struct refusal *);
 /* As labels: LABELS_MAX of them, names of 1 to LABEL_NAME_MAX bytes, values up to LABEL_VALUE_MAX;
  * no NUL. */
 int labels_check(json_t *labels, struct refusal *);
+/* An egress allowlist: an array of at most EGRESS_ENTRIES_MAX strings, in all EGRESS_TEXT_MAX
+ * bytes; what they mean is for managerd to say. 0, or -1 and why. May be NULL. */
+int egress_check(json_t *list, struct refusal *);
 /* Whether a JSON string holds a NUL. */
 int string_has_nul(const json_t *);
 

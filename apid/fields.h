@@ -59,8 +59,12 @@
 						    LABEL_VALUE_MAX) ", " NO_NUL "}, 'examples': " \
 								     "[{'team': 'red'}]")          \
 	X(EGRESS, "egress_allowlist", ANY, 0, NONE, NONE,                                          \
-	    "`null` or an empty list. Anything else is not available in this version.",            \
-	    "'type': 'array', 'maxItems': 0, 'items': {'type': 'string'}")
+	    "The hosts that it may reach, and nothing else: `host`, `host:port`, `*.host`, an IP " \
+	    "address or a CIDR; without a port, 80 and 443. An empty list: no way out. Not "       \
+	    "given: the server's own list, if it has one.",                                        \
+	    "'type': 'array', 'maxItems': " FIELDS_TEXT(                                           \
+		EGRESS_ENTRIES_MAX) ", 'items': {'type': 'string'}, 'examples': "                  \
+				    "[['api.example.com', '*.example.org:443']]")
 
 /* POST /v1/sandboxes/{sandbox_id}/timeout */
 #define TIMEOUT_FIELDS(X)                                                        \

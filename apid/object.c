@@ -28,10 +28,26 @@ piece(const char **p, const char *end)
 }
 
 void
+object_egress(struct evbuffer *out, const char *list, size_t n)
+{
+	const char *end = list + n, *newline;
+
+	evbuffer_add(out, "[", 1);
+	for (; list < end; list = newline + 1) {
+		if ((newline = memchr(list, '\n', (size_t)(end - list))) == NULL)
+			newline = end;
+		out_string(out, list, (size_t)(newline - list));
+		if (newline < end)
+			evbuffer_add(out, ",", 1);
+	}
+	evbuffer_add(out, "]", 1);
+}
+
+void
 object_sandbox(struct evbuffer *out, const struct m_sandbox *s, const char *tail, size_t n)
 {
 	char id[ID_TEXT_MAX], source[ID_TEXT_MAX], created[TIME_TEXT_MAX], expires[TIME_TEXT_MAX];
-	const char *p = tail, *end = tail + n, *name, *value, *comma = "";
+	const char *p = tail, *end = tail + n, *labels_end, *name, *value, *comma = "";
 
 	evbuffer_add_printf(out,
 	    "{\"id\":\"%s\",\"status\":\"%s\",\"image\":", id_text(id, "sb_", s->id),
@@ -49,14 +65,22 @@ object_sandbox(struct evbuffer *out, const struct m_sandbox *s, const char *tail
 	    time_text(expires, s->expires_us), s->source_snapshot ? "\"" : "",
 	    s->source_snapshot ? id_text(source, "snap_", s->source_snapshot) : "null",
 	    s->source_snapshot ? "\"" : "");
-	while ((name = piece(&p, end)) != NULL && (value = piece(&p, end)) != NULL) {
+	if (p > end || s->labels_len > (size_t)(end - p))
+		fatalx("managerd sent a malformed tail");
+	labels_end = p + s->labels_len;
+	while ((name = piece(&p, labels_end)) != NULL && (value = piece(&p, labels_end)) != NULL) {
 		evbuffer_add(out, comma, strlen(comma));
 		out_cstring(out, name);
 		evbuffer_add(out, ":", 1);
 		out_cstring(out, value);
 		comma = ",";
 	}
-	evbuffer_add_printf(out, "},\"backend\":\"docker\",\"egress_allowlist\":null}");
+	evbuffer_add_printf(out, "},\"backend\":\"docker\",\"egress_allowlist\":");
+	if (s->egress)
+		object_egress(out, labels_end, (size_t)(end - labels_end));
+	else
+		evbuffer_add(out, "null", 4);
+	evbuffer_add(out, "}", 1);
 }
 
 void

@@ -9,6 +9,8 @@
 struct evbuffer;
 
 void object_sandbox(struct evbuffer *, const struct m_sandbox *, const char *tail, size_t n);
+/* The entries of an egress allowlist, with '\n' between them, as an array. */
+void object_egress(struct evbuffer *, const char *list, size_t n);
 void object_snapshot(struct evbuffer *, const struct m_snapshot *, const char *tail, size_t n);
 /* Answers of managerd that are one object: 200, or 201, or its refusal. arg is the request. */
 void object_answer_ok(void *arg, const struct answer *);

@@ -38,16 +38,6 @@ check_image(const json_t *v, struct refusal *why)
 	return 0;
 }
 
-static int
-check_egress(const json_t *v, struct refusal *why)
-{
-	if (v == NULL || (json_is_array(v) && json_array_size(v) == 0))
-		return 0;
-	if (!json_is_array(v))
-		return refuse(why, 422, "egress_allowlist: must be an array");
-	return refuse(why, 400, "egress_allowlist: not available on this server");
-}
-
 /* Checks the body and fills in what does not travel on the data socket. */
 static int
 read_create(json_t *body, struct m_create *m, json_t **v, struct refusal *why)
@@ -56,7 +46,7 @@ read_create(json_t *body, struct m_create *m, json_t **v, struct refusal *why)
 
 	if (json_fields(body, create_fields, F_COUNT, v, why) == -1 ||
 	    check_image(v[F_IMAGE], why) == -1 || env_check(v[F_ENV], &bytes, why) == -1 ||
-	    labels_check(v[F_LABELS], why) == -1 || check_egress(v[F_EGRESS], why) == -1)
+	    labels_check(v[F_LABELS], why) == -1 || egress_check(v[F_EGRESS], why) == -1)
 		return -1;
 	if (v[F_CPUS] != NULL && (m->nano_cpus = json_scaled(v[F_CPUS], 1e9)) == -1)
 		return refuse(why, 422, "cpus: must be a number > 0");
@@ -65,18 +55,20 @@ read_create(json_t *body, struct m_create *m, json_t **v, struct refusal *why)
 	m->ttl_s = json_int(v[F_TIMEOUT], 0);
 	m->network = tristate(v[F_NETWORK]);
 	m->read_only = tristate(v[F_READ_ONLY]);
+	m->egress = v[F_EGRESS] != NULL;
 	return 0;
 }
 
-/* env and labels as records; returns the end for managerd, or -1 when they do not fit, which a bug
- * would be. */
+/* These as records; returns the end for managerd, or -1 when they do not fit, which a bug would be.
+ */
 static int
-write_create_data(json_t *env, json_t *labels)
+write_create_data(json_t *env, json_t *labels, json_t *egress)
 {
 	struct r_done done = {0};
 	struct evbuffer *out = buffer_new();
 	const char *name;
 	json_t *v;
+	size_t i;
 	int fd;
 
 	json_object_foreach (env, name, v) {
@@ -88,6 +80,10 @@ write_create_data(json_t *env, json_t *labels)
 	json_object_foreach (labels, name, v) {
 		data_record_header(out, RECORD_LABEL, strlen(name) + 1 + json_string_length(v));
 		evbuffer_add(out, name, strlen(name) + 1);
+		evbuffer_add(out, json_string_value(v), json_string_length(v));
+	}
+	json_array_foreach (egress, i, v) {
+		data_record_header(out, RECORD_EGRESS, json_string_length(v));
 		evbuffer_add(out, json_string_value(v), json_string_length(v));
 	}
 	data_record_header(out, RECORD_DONE, sizeof(done));
@@ -113,7 +109,7 @@ sandbox_create(struct req *r)
 	if (object_idempotency(r, &m) == -1)
 		return;
 	/* First, since a call that was opened must be sent. */
-	if ((fd = write_create_data(v[F_ENV], v[F_LABELS])) == -1) {
+	if ((fd = write_create_data(v[F_ENV], v[F_LABELS], v[F_EGRESS])) == -1) {
 		req_overloaded(r);
 		return;
 	}

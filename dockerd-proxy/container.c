@@ -351,6 +351,15 @@ on_step(void *arg, int status, json_t *answer)
 		remove_step(j, status, answer);
 }
 
+/* The operator's list, or a way out by egressd alone, leaves no container on the bridge. */
+static int
+network_allowed(void)
+{
+	return proxy.config->num[CFG_ALLOW_NETWORK] &&
+	       proxy.config->str[CFG_EGRESS_ALLOWLIST][0] == '\0' &&
+	       strcmp(proxy.config->str[CFG_NETWORK_MODE], "bridge") == 0;
+}
+
 void
 container_create(uint64_t id, const struct m_d_create *m)
 {
@@ -358,7 +367,7 @@ container_create(uint64_t id, const struct m_d_create *m)
 
 	if (owned_named(m->sandbox, m->generation, m->pool) != NULL)
 		fatalx("managerd: creates a container that there is");
-	if (m->network && !proxy.config->num[CFG_ALLOW_NETWORK]) {
+	if (m->network && !network_allowed()) {
 		reply_failed(id, FAIL_FORBIDDEN, NULL);
 		return;
 	}

@@ -14,6 +14,7 @@
 #include "managerd/audit.h"
 #include "managerd/auth.h"
 #include "managerd/request.h"
+#include "proto/dial.h"
 
 static int fd = -1;
 static off_t size;    /* of the whole lines */
@@ -22,6 +23,8 @@ static uint64_t lost; /* lines that could not be written */
 static int dirty;
 static int refused;     /* in this second */
 static uint64_t unseen; /* refusals of this second without a line */
+static int dialed;      /* in this second */
+static uint64_t undialed;
 
 static void
 hash_line(const char *line, size_t len)
@@ -123,8 +126,37 @@ audit_own(const char *action, const char *target, const char *why)
 }
 
 void
+audit_dial(const struct audit_dial *d)
+{
+	static const char *const verdicts[] = {
+	    [DIAL_OK] = "ok", [DIAL_REFUSED] = "refused", [DIAL_FAILED] = "failed"};
+	char id[ID_TEXT_MAX];
+	json_t *name, *address;
+
+	if (dialed++ >= AUDIT_DIALS) {
+		undialed++;
+		return;
+	}
+	if ((name = json_stringn(d->name, d->name_len)) == NULL)
+		name = json_string("(not UTF-8)");
+	address = d->address[0] == '\0' ? json_null() : text_json(d->address);
+	audit_append(json_pack("{s:s, s:s, s:o, s:o, s:i, s:s, s:o, s:I, s:I, s:I}", "action",
+	    "egress", "target", id_text(id, "sb_", d->sandbox), "name", name, "address", address,
+	    "port", (int)d->port, "verdict", verdicts[d->verdict], "reason", text_json(d->why),
+	    "bytes_in", (json_int_t)d->bytes_in, "bytes_out", (json_int_t)d->bytes_out,
+	    "duration_us", (json_int_t)d->duration_us));
+}
+
+void
 audit_tick(void)
 {
+	if (undialed > 0)
+		audit_append(
+		    json_pack("{s:s, s:I, s:s}", "action", "egress", "count", (json_int_t)undialed,
+			"reason", "too many in one second for lines of their own"));
+	dialed = 0;
+	undialed = 0;
+
 	if (unseen > 0)
 		audit_append(json_pack("{s:s, s:I, s:i, s:s}", "action", "refusals", "count",
 		    (json_int_t)unseen, "status", 401, "reason", "no valid key"));

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdint.h>
 
 struct event_base;
 struct m_ask;
@@ -11,6 +12,7 @@ struct request;
 
 #define AUDIT_FILE "audit.log"
 #define AUDIT_LINE_MAX 4096
+#define AUDIT_DIALS 500   /* lines of connections a second; of the rest a sum */
 #define AUDIT_REFUSALS 10 /* lines a second without a valid key */
 
 /* Opens or makes it in the current root; a torn last line becomes a "recovered" entry. Fatal. base
@@ -22,7 +24,21 @@ void audit_refused(const struct m_ask *, const char *action);
 /* Something that managerd did by itself: a time to live that was over, a sandbox that the engine
  * lost. */
 void audit_own(const char *action, const char *target, const char *why);
-/* What happens once a second: the summary of refusals, fdatasync. */
+/* A connection that left a sandbox, or was not let out, when it is over. */
+struct audit_dial {
+	uint64_t sandbox;
+	const char *name; /* as it was said inside: any bytes */
+	size_t name_len;
+	const char *address; /* "": none was found, or asked for */
+	uint16_t port;
+	uint32_t verdict; /* enum dial_verdict */
+	const char *why;
+	int64_t bytes_in; /* into the sandbox */
+	int64_t bytes_out;
+	int64_t duration_us;
+};
+void audit_dial(const struct audit_dial *);
+/* What happens once a second: the sums of what had no line, fdatasync. */
 void audit_tick(void);
 
 #endif

@@ -172,16 +172,10 @@ static void
 on_prepared(void *arg, const struct answer *a)
 {
 	struct bring *b = arg;
-	const struct spec *spec = b->spec;
 	struct m_d_create m = {
 	    .sandbox = b->box == NULL ? 0 : b->box->id,
 	    .pool = b->pool,
 	    .generation = b->generation,
-	    .network = spec->network,
-	    .read_only = spec->read_only,
-	    .nano_cpus = spec->nano_cpus,
-	    .memory_mb = spec->memory_mb,
-	    .pids_limit = spec->pids_limit,
 	};
 
 	if (a->failed) {
@@ -191,7 +185,7 @@ on_prepared(void *arg, const struct answer *a)
 	strlcpy(m.image_id, a->prepared->image_id, sizeof(m.image_id));
 	strlcpy(b->image_id, m.image_id, sizeof(b->image_id));
 	b->made = 1;
-	engine_create(&m, on_created, b);
+	engine_create(&m, b->spec, on_created, b);
 	bring_asked(b);
 	/* Beside the engine's work, and only now: an image that is not there costs no process. */
 	b->session = session_new(b->box, b->generation, &owner, b);

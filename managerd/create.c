@@ -268,7 +268,8 @@ refused:
 static void
 tristates_check(const struct m_create *ask)
 {
-	if (ask->network > NOT_GIVEN || ask->read_only > NOT_GIVEN || ask->run > 1)
+	if (ask->network > NOT_GIVEN || ask->read_only > NOT_GIVEN || ask->run > 1 ||
+	    ask->egress > 1)
 		fatalx("apid sent neither yes nor no");
 }
 
@@ -289,6 +290,7 @@ create_request(struct request *rq, struct msg *m)
 {
 	const struct m_create *ask = m->payload;
 	struct spec spec = {0};
+	struct create_input in = {0};
 	struct policy policy;
 	const struct snap *snap = ask->snapshot != 0 ? snap_find(ask->snapshot) : NULL;
 	struct idem idem;
@@ -299,7 +301,9 @@ create_request(struct request *rq, struct msg *m)
 	tristates_check(ask);
 	if (strlen(m->tail) != m->tail_len)
 		fatalx("apid sent an image that is none");
-	create_input(msg_take_fd(m), &spec.env, &spec.labels);
+	create_input_read(msg_take_fd(m), &in);
+	spec.env = in.env;
+	spec.labels = in.labels;
 	idem_read(&idem, ask);
 	policy_load(&policy, &mgr.child.config);
 	if (create_repeated(rq, &idem))
@@ -307,12 +311,13 @@ create_request(struct request *rq, struct msg *m)
 	else if (ask->snapshot != 0 && snap == NULL) {
 		request_no_snapshot(rq, ask->snapshot);
 		spec_clear(&spec);
-	} else if ((status = policy_resolve(
-			&policy, ask, m->tail, NULL, &spec, &ttl_s, text, sizeof(text))) != 0) {
+	} else if ((status = policy_resolve(&policy, ask, m->tail, &in.egress, NULL, &spec, &ttl_s,
+			text, sizeof(text))) != 0) {
 		request_reply(rq, status, "%s", text);
 		spec_clear(&spec);
 	} else
 		create_begin(rq, &spec, &idem, ttl_s, snap, ask->run);
+	strings_clear(&in.egress);
 }
 
 void
@@ -343,9 +348,10 @@ fork_request(struct request *rq, struct msg *m)
 		return;
 	}
 	free(spec.image);
-	spec.image = NULL;
+	free(spec.egress);
+	spec.image = spec.egress = NULL;
 	if ((status = policy_resolve(
-		 &policy, ask, NULL, &snap->spec, &spec, &ttl_s, text, sizeof(text))) != 0) {
+		 &policy, ask, NULL, NULL, &snap->spec, &spec, &ttl_s, text, sizeof(text))) != 0) {
 		request_reply(rq, status, "%s", text);
 		spec_clear(&spec);
 	} else

@@ -1,4 +1,5 @@
-/* Environment and labels of a CREATE: records that apid wrote before it sent the request. */
+/* Environment, labels and egress allowlist of a CREATE: records that apid wrote before it sent the
+ * request. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,6 @@
 
 #include "common/log.h"
 #include "common/record.h"
-#include "managerd/create.h"
 #include "managerd/create_input.h"
 #include "managerd/fds.h"
 #include "proto/apid_managerd.h"
@@ -35,8 +35,32 @@ env_add(struct strings *env, const char *p, size_t len)
 	return 0;
 }
 
+static int
+egress_add(struct strings *egress, const char *p, size_t len)
+{
+	if (memchr(p, '\0', len) != NULL || egress->count >= EGRESS_ENTRIES_MAX)
+		return -1;
+	strings_add(egress, p, len);
+	return egress->len > EGRESS_TEXT_MAX ? -1 : 0;
+}
+
+static int
+create_record(uint8_t type, const char *p, size_t len, struct create_input *in)
+{
+	switch (type) {
+	case RECORD_ENV:
+		return env_add(&in->env, p, len);
+	case RECORD_LABEL:
+		return label_add(&in->labels, p, len);
+	case RECORD_EGRESS:
+		return egress_add(&in->egress, p, len);
+	default:
+		return -1;
+	}
+}
+
 int
-create_records(const uint8_t *p, size_t n, struct strings *env, struct strings *labels)
+create_records(const uint8_t *p, size_t n, struct create_input *in)
 {
 	const uint8_t *data;
 	size_t len;
@@ -49,19 +73,16 @@ create_records(const uint8_t *p, size_t n, struct strings *env, struct strings *
 			return -1;
 		if (type == RECORD_DONE)
 			break;
-		if (type == RECORD_ENV) {
-			if (env_add(env, (const char *)data, len) == -1)
-				return -1;
-		} else if (type != RECORD_LABEL || label_add(labels, (const char *)data, len) == -1)
+		if (create_record(type, (const char *)data, len, in) == -1)
 			return -1;
 	}
 	if ((size_t)used != n || len != sizeof(struct r_done))
 		return -1;
-	return spec_env_check(env) == -1 || spec_labels_check(labels) == -1 ? -1 : 0;
+	return spec_env_check(&in->env) == -1 || spec_labels_check(&in->labels) == -1 ? -1 : 0;
 }
 
 void
-create_input(int fd, struct strings *env, struct strings *labels)
+create_input_read(int fd, struct create_input *in)
 {
 	size_t n = 0;
 	ssize_t got;
@@ -80,7 +101,15 @@ create_input(int fd, struct strings *env, struct strings *labels)
 			fatalx("apid sent no environment that can be read");
 	}
 	close(fd);
-	if (create_records(buf, n, env, labels) == -1)
-		fatalx("apid sent an environment or labels out of bounds");
+	if (create_records(buf, n, in) == -1)
+		fatalx("apid sent an environment, labels or a list out of bounds");
 	free(buf);
+}
+
+void
+create_input_clear(struct create_input *in)
+{
+	strings_clear(&in->env);
+	strings_clear(&in->labels);
+	strings_clear(&in->egress);
 }

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "managerd/audit.h"
 #include "managerd/destroy.h"
+#include "managerd/dial.h"
 #include "managerd/engine.h"
 #include "managerd/gone.h"
 #include "managerd/jobs.h"
@@ -74,6 +75,7 @@ box_destroy(struct box *box, uint32_t reason, struct request *rq)
 		snprintf(text, sizeof(text), "sandbox %s not found", id);
 	jobs_fail_waiting(box, reason == END_BACKEND ? 404 : 409, text);
 	start_end(box, reason);
+	dial_forget(box->id);
 	if (!box->run)
 		gone_add(box->id, reason);
 	wreck_add(&what, box->container, on_destroyed, box);

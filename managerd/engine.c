@@ -13,6 +13,7 @@
 #include "managerd/engine.h"
 #include "managerd/instance.h"
 #include "managerd/manager.h"
+#include "managerd/policy.h"
 #include "managerd/pool.h"
 #include "managerd/reconcile.h"
 
@@ -116,12 +117,24 @@ engine_prepare(const char *image, int local, engine_done done, void *arg)
 }
 
 void
-engine_create(const struct m_d_create *m, engine_done done, void *arg)
+engine_create(const struct m_d_create *named, const struct spec *spec, engine_done done, void *arg)
 {
 	struct call *call = call_new(MSG_D_CREATE, done, arg);
+	struct m_d_create m = *named;
+	struct policy policy;
+	char names[EGRESS_TEXT_MAX];
+	size_t n = 0;
 
-	call->what = (struct wreckage){m->sandbox, m->pool, m->generation};
-	send_D_CREATE(mgr.docker, call->id, m, NULL, 0, -1);
+	policy_load(&policy, &mgr.child.config);
+	m.network = egress_bridged(&policy.egress, spec);
+	m.read_only = spec->read_only;
+	m.nano_cpus = spec->nano_cpus;
+	m.memory_mb = spec->memory_mb;
+	m.pids_limit = spec->pids_limit;
+	if (spec->egress != NULL)
+		n = egress_names(spec->egress, names);
+	call->what = (struct wreckage){m.sandbox, m.pool, m.generation};
+	send_D_CREATE(mgr.docker, call->id, &m, names, n, -1);
 }
 
 static void

@@ -10,6 +10,7 @@
 #include "proto/managerd_dockerd.h"
 
 struct box;
+struct spec;
 
 struct answer {
 	int failed;
@@ -36,7 +37,8 @@ void engine_probe(void (*fn)(uint64_t, int), uint64_t arg);
 
 /* local: it is not pulled. */
 void engine_prepare(const char *image, int local, engine_done, void *arg);
-void engine_create(const struct m_d_create *, engine_done, void *arg);
+/* Its name, image and volume are in m; what it is to be like, in spec. */
+void engine_create(const struct m_d_create *m, const struct spec *spec, engine_done, void *arg);
 void engine_attach(const char *container, engine_done, void *arg);
 void engine_inspect(const char *container, engine_done, void *arg);
 /* Members of the pool: other limits; the name of the sandbox that claimed one. */

@@ -13,6 +13,8 @@
 #include "managerd/audit.h"
 #include "managerd/auth.h"
 #include "managerd/destroy.h"
+#include "managerd/dial.h"
+#include "managerd/egress.h"
 #include "managerd/engine.h"
 #include "managerd/instance.h"
 #include "managerd/load.h"
@@ -22,6 +24,7 @@
 #include "managerd/store.h"
 #include "proto/apid_managerd.h"
 #include "proto/managerd_dockerd.h"
+#include "proto/managerd_egressd.h"
 #include "proto/parent.h"
 
 #define DRAIN_STEP_US 20000
@@ -116,6 +119,16 @@ keys_load(void)
 		fatal_config("AGENT_SANDBOX_API_KEYS: no key is configured");
 }
 
+/* From here on in canonical form, in the configuration itself. */
+static void
+egress_load(void)
+{
+	char **setting = &CFG_TEXT(EGRESS_ALLOWLIST), *list = egress_server_list(*setting);
+
+	free(*setting);
+	*setting = list;
+}
+
 static void
 data_open(void)
 {
@@ -132,6 +145,7 @@ warm_up(void)
 {
 	json_object_seed(0); /* opens a file once */
 	keys_load();         /* libcrypto reads its configuration */
+	egress_load();
 	instance_warm();
 }
 
@@ -140,7 +154,7 @@ main(void)
 {
 	struct chan *parent;
 
-	child_setup(&mgr.child, "managerd", 2);
+	child_setup(&mgr.child, "managerd", 3);
 	warm_up();
 	if ((mgr.base = event_base_new()) == NULL)
 		fatalx("event_base_new");
@@ -150,6 +164,8 @@ main(void)
 	mgr.partial = mgr.child.partial;
 	mgr.docker = chan_event_new(mgr.base, FD_SECOND, &managerd_dockerd_proto, MANAGERD,
 	    DOCKERD_PROXY, engine_message, peer_gone, (void *)"dockerd-proxy");
+	mgr.egress = chan_event_new(mgr.base, FD_THIRD, &managerd_egressd_proto, MANAGERD, EGRESSD,
+	    dial_message, peer_gone, (void *)"egressd");
 	data_open();
 	session_start();
 	engine_start();

@@ -14,6 +14,7 @@ struct manager {
 	struct chan *parent;
 	struct chan *apid;
 	struct chan *docker;
+	struct chan *egress;
 	char uuid[40]; /* of the data directory */
 	int partial;   /* confinement of any program */
 };

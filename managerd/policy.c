@@ -13,7 +13,9 @@ policy_load(struct policy *p, const struct config *c)
 {
 	p->default_image = c->str[CFG_DEFAULT_IMAGE];
 	p->images = c->str[CFG_ALLOWED_IMAGES];
-	p->allow_network = c->num[CFG_ALLOW_NETWORK] != 0;
+	p->egress.allow_network = c->num[CFG_ALLOW_NETWORK] != 0;
+	p->egress.proxied = strcmp(c->str[CFG_NETWORK_MODE], "proxy") == 0;
+	p->egress.list = c->str[CFG_EGRESS_ALLOWLIST];
 	p->default_ttl_s = c->num[CFG_DEFAULT_TIMEOUT_SECONDS];
 	p->max_ttl_s = c->num[CFG_MAX_TIMEOUT_SECONDS];
 	p->default_nano_cpus = c->num[CFG_DEFAULT_CPUS];
@@ -86,9 +88,27 @@ limits_resolve(const struct policy *p, const struct m_create *ask, const struct 
 	return 0;
 }
 
+/* Network and list: what was asked for, else what was inherited, else the default. */
+static int
+network_resolve(const struct policy *p, const struct m_create *ask, const struct strings *egress,
+    const struct spec *from, struct spec *spec, char *text, size_t size)
+{
+	spec->network = ask->network != NOT_GIVEN ? ask->network : from != NULL ? from->network : 0;
+	if (spec->network && !p->egress.allow_network) {
+		snprintf(text, size, "network: not allowed on this server");
+		return 403;
+	}
+	if (from != NULL)
+		return egress_inherit(
+		    &p->egress, from->egress, spec->network, &spec->egress, text, size);
+	return egress_resolve(
+	    &p->egress, ask->egress, egress, spec->network, &spec->egress, text, size);
+}
+
 int
 policy_resolve(const struct policy *p, const struct m_create *ask, const char *image,
-    const struct spec *from, struct spec *spec, int64_t *ttl_s, char *text, size_t size)
+    const struct strings *egress, const struct spec *from, struct spec *spec, int64_t *ttl_s,
+    char *text, size_t size)
 {
 	struct spec got = {0};
 	int64_t ttl = ask->ttl_s != 0 ? ask->ttl_s : p->default_ttl_s;
@@ -106,18 +126,16 @@ policy_resolve(const struct policy *p, const struct m_create *ask, const char *i
 		    image);
 		return status;
 	}
-	got.network = ask->network != NOT_GIVEN ? ask->network : from != NULL ? from->network : 0;
 	got.read_only = ask->read_only != NOT_GIVEN ? ask->read_only
 			: from != NULL              ? from->read_only
 						    : 1;
-	if (got.network && !p->allow_network) {
-		snprintf(text, size, "network: not allowed on this server");
-		return 403;
-	}
+	if ((status = network_resolve(p, ask, egress, from, &got, text, size)) != 0)
+		return status;
 	spec->nano_cpus = got.nano_cpus;
 	spec->memory_mb = got.memory_mb;
 	spec->pids_limit = got.pids_limit;
 	spec->network = got.network;
+	spec->egress = got.egress;
 	spec->read_only = got.read_only;
 	if ((spec->image = strdup(image)) == NULL)
 		fatal("policy");

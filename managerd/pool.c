@@ -319,6 +319,9 @@ image_add(const char *name, size_t len, size_t count)
 		image->spec.memory_mb = CFG(DEFAULT_MEMORY_MB);
 		image->spec.pids_limit = CFG(DEFAULT_PIDS_LIMIT);
 		image->spec.read_only = 1;
+		if (*CFG_TEXT(EGRESS_ALLOWLIST) != '\0' &&
+		    (image->spec.egress = strdup(CFG_TEXT(EGRESS_ALLOWLIST))) == NULL)
+			fatal("pool");
 		TAILQ_INIT(&image->members);
 		TAILQ_INSERT_TAIL(&images, image, entry);
 	}
@@ -383,6 +386,13 @@ limits_differ(const struct spec *a, const struct spec *b)
 	       a->pids_limit != b->pids_limit;
 }
 
+/* Members know the names of the operator's list. Without one, those of a list would be missing. */
+static int
+hosts_lack(const struct egress_policy *policy, const struct spec *spec)
+{
+	return spec->egress != NULL && *spec->egress != '\0' && *policy->list == '\0';
+}
+
 /* The member, or NULL and why not. Less memory is not given by an update: /tmp and what else stays
  * in memory have their sizes already. */
 static struct member *
@@ -390,13 +400,16 @@ member_fitting(const struct spec *spec, enum pool_miss *why)
 {
 	struct pool_image *image;
 	struct image_ref ref;
+	struct policy policy;
 	struct member *m;
 
 	*why = POOL_IMAGE;
 	if (image_parse(spec->image, strlen(spec->image), &ref) == -1 ||
 	    (image = image_find(&ref)) == NULL)
 		return NULL;
-	*why = spec->network                               ? POOL_NETWORK
+	policy_load(&policy, &mgr.child.config);
+	*why = egress_bridged(&policy.egress, spec)        ? POOL_NETWORK
+	       : hosts_lack(&policy.egress, spec)          ? POOL_EGRESS
 	       : !spec->read_only                          ? POOL_ROOTFS
 	       : spec->memory_mb < image->spec.memory_mb   ? POOL_MEMORY
 	       : !limits_differ(spec, &image->spec)        ? POOL_EMPTY

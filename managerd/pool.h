@@ -18,6 +18,7 @@ struct session;
 	X(POOL_IMAGE, "image", "its image is not in the pool")            \
 	X(POOL_EMPTY, "empty", "no sandbox of its image is ready")        \
 	X(POOL_NETWORK, "network", "it has network")                      \
+	X(POOL_EGRESS, "egress", "it has a list of hosts of its own")     \
 	X(POOL_ROOTFS, "rootfs", "its root is writable")                  \
 	X(POOL_MEMORY, "memory", "it has less memory than a default one") \
 	X(POOL_LIMITS, "limits", "the runtime cannot change limits")      \

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/egress.h"
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/box.h"
@@ -43,24 +44,24 @@ strings_decode(json_t *list, struct strings *s)
 static json_t *
 spec_encode(const struct spec *spec)
 {
-	return json_pack("{s:s, s:I, s:I, s:I, s:b, s:b, s:o, s:o}", "image", spec->image,
+	return json_pack("{s:s, s:I, s:I, s:I, s:b, s:b, s:s*, s:o, s:o}", "image", spec->image,
 	    "nano_cpus", (json_int_t)spec->nano_cpus, "memory_mb", (json_int_t)spec->memory_mb,
 	    "pids_limit", (json_int_t)spec->pids_limit, "network", spec->network, "read_only",
-	    spec->read_only, "env", strings_encode(&spec->env), "labels",
+	    spec->read_only, "egress", spec->egress, "env", strings_encode(&spec->env), "labels",
 	    strings_encode(&spec->labels));
 }
 
 static int
 spec_decode(json_t *from, struct spec *spec)
 {
-	const char *image;
+	const char *image, *egress = NULL;
 	json_t *env, *labels;
 	json_int_t cpus, memory, pids;
 	int network, read_only;
 
-	if (json_unpack(from, "{s:s, s:I, s:I, s:I, s:b, s:b, s:o, s:o !}", "image", &image,
+	if (json_unpack(from, "{s:s, s:I, s:I, s:I, s:b, s:b, s?s, s:o, s:o !}", "image", &image,
 		"nano_cpus", &cpus, "memory_mb", &memory, "pids_limit", &pids, "network", &network,
-		"read_only", &read_only, "env", &env, "labels", &labels) != 0)
+		"read_only", &read_only, "egress", &egress, "env", &env, "labels", &labels) != 0)
 		return -1;
 	if (*image == '\0' || strlen(image) > IMAGE_MAX || cpus <= 0 || memory <= 0 || pids <= 0)
 		return -1;
@@ -69,7 +70,11 @@ spec_decode(json_t *from, struct spec *spec)
 	spec->pids_limit = pids;
 	spec->network = network != 0;
 	spec->read_only = read_only != 0;
-	if ((spec->image = strdup(image)) == NULL)
+	if (egress != NULL &&
+	    (strlen(egress) > EGRESS_TEXT_MAX || !egress_list_valid(egress, strlen(egress))))
+		return -1;
+	if ((spec->image = strdup(image)) == NULL ||
+	    (egress != NULL && (spec->egress = strdup(egress)) == NULL))
 		fatal("record");
 	if (strings_decode(env, &spec->env) == -1 || strings_decode(labels, &spec->labels) == -1)
 		return -1;

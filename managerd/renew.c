@@ -65,17 +65,11 @@ on_removed(void *arg, const struct answer *a)
 {
 	struct renewal *r = arg;
 	const struct box *box = r->box;
-	const struct spec *spec = &box->spec;
 	struct m_d_create m = {
 	    .sandbox = box->id,
 	    .pool = box->pool,
 	    .generation = box->generation,
-	    .network = spec->network,
-	    .read_only = spec->read_only,
 	    .keep_volume = 1,
-	    .nano_cpus = spec->nano_cpus,
-	    .memory_mb = spec->memory_mb,
-	    .pids_limit = spec->pids_limit,
 	};
 
 	if (a->failed && a->why != FAIL_GONE) {
@@ -83,7 +77,7 @@ on_removed(void *arg, const struct answer *a)
 		return;
 	}
 	strlcpy(m.image_id, r->image_id, sizeof(m.image_id));
-	engine_create(&m, on_created, r);
+	engine_create(&m, &box->spec, on_created, r);
 }
 
 static void

@@ -104,7 +104,10 @@ send_sandbox(uint64_t id, const struct box *box)
 	    .pids_limit = box->spec.pids_limit,
 	    .network = box->spec.network,
 	    .read_only = box->spec.read_only,
+	    .egress = box->spec.egress != NULL,
+	    .labels_len = box->spec.labels.len,
 	};
+	size_t egress = box->spec.egress == NULL ? 0 : strlen(box->spec.egress);
 	char tail[SANDBOX_TAIL_MAX];
 	size_t n = strlen(box->spec.image) + 1;
 
@@ -114,6 +117,9 @@ send_sandbox(uint64_t id, const struct box *box)
 	if (box->spec.labels.len > 0)
 		memcpy(tail + n, box->spec.labels.bytes, box->spec.labels.len);
 	n += box->spec.labels.len;
+	if (egress > 0)
+		memcpy(tail + n, box->spec.egress, egress);
+	n += egress;
 	send_SANDBOX(mgr.apid, id, &m, tail, n, -1);
 	return n;
 }

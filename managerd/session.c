@@ -10,9 +10,12 @@
 #include "common/chan_event.h"
 #include "common/ids.h"
 #include "common/log.h"
+#include "managerd/dial.h"
+#include "managerd/egress.h"
 #include "managerd/fds.h"
 #include "managerd/jobs.h"
 #include "managerd/manager.h"
+#include "managerd/policy.h"
 #include "managerd/session.h"
 #include "managerd/start.h"
 #include "proto/parent.h"
@@ -72,14 +75,29 @@ env_send(struct session *s)
 }
 
 static void
+egress_send(struct session *s)
+{
+	struct m_s_egress m = {0};
+	struct policy policy;
+	const char *rule;
+
+	policy_load(&policy, &mgr.child.config);
+	rule = egress_rule(&policy.egress, &s->box->spec);
+	m.on = rule != NULL;
+	send_S_EGRESS(s->chan, s->id, &m, rule, rule == NULL ? 0 : strlen(rule), -1);
+}
+
+static void
 guest_send(struct session *s)
 {
 	struct m_s_guest m = {.framing = GUEST_STDCOPY, .sandbox = s->sandbox};
 
 	if (s->chan == NULL || s->guest == -1)
 		return;
-	if (s->box != NULL)
+	if (s->box != NULL) {
 		env_send(s);
+		egress_send(s);
+	}
 	send_S_GUEST(s->chan, s->id, &m, NULL, 0, s->guest);
 	s->guest = -1;
 	s->guest_sent = 1;
@@ -106,6 +124,7 @@ session_claim(struct session *s, struct box *box, uint32_t generation)
 	s->sandbox = box->id;
 	s->generation = generation;
 	env_send(s);
+	egress_send(s);
 	send_S_CLAIM(s->chan, s->id, &m, NULL, 0, -1);
 }
 
@@ -264,6 +283,25 @@ on_up(struct session *s)
 	s->owner->up(s->arg);
 }
 
+void
+session_dialed(uint64_t id, uint64_t asked, uint32_t verdict, const char *text, size_t text_len)
+{
+	struct session *s = session_find(id);
+	struct m_s_dialed m = {.verdict = verdict};
+
+	if (s != NULL && s->chan != NULL && s->box != NULL)
+		send_S_DIALED(s->chan, asked, &m, text, text_len, -1);
+}
+
+void
+session_dial_over(uint64_t id)
+{
+	struct session *s = session_find(id);
+
+	if (s != NULL)
+		s->dials--;
+}
+
 static void
 on_down(struct session *s, struct msg *m)
 {
@@ -290,15 +328,6 @@ on_job_end(struct session *s, struct msg *m)
 		session_breach(s, "the end of an unknown job");
 }
 
-static void
-on_dial(struct session *s, struct msg *m)
-{
-	static const char why[] = "not in the allowlist";
-	struct m_s_dialed dialed = {.verdict = DIAL_REFUSED};
-
-	send_S_DIALED(s->chan, m->id, &dialed, why, sizeof(why) - 1, -1);
-}
-
 void
 session_message(struct chan *c, struct msg *m)
 {
@@ -322,14 +351,15 @@ session_message(struct chan *c, struct msg *m)
 		if (job_snapped(s->box, m->id, m->payload) == -1)
 			session_breach(s, "an unknown snapshot");
 		break;
+	case MSG_S_DIAL:
+		if (!s->up || s->box == NULL || dial_request(s, m) == -1)
+			session_breach(s, "a strange connection");
+		break;
 	case MSG_S_DISK:
 		job_disk(s->box, ((const struct m_s_disk *)m->payload)->free_bytes);
 		break;
 	case MSG_S_JOB_END:
 		on_job_end(s, m);
-		break;
-	case MSG_S_DIAL:
-		on_dial(s, m);
 		break;
 	}
 }

@@ -34,6 +34,7 @@ struct session {
 	int up;
 	int restoring;
 	int outdated;        /* not up: the guest speaks another version */
+	unsigned dials;      /* of its sandbox, not over yet (dial.c) */
 	int64_t up_us;       /* CLOCK_BOOTTIME */
 	int64_t deadline_us; /* for being up, or for being reaped; 0: none */
 };
@@ -52,6 +53,11 @@ void session_end(struct session *, uint32_t reason);
 void session_adopt(struct session *, const struct session_owner *, void *arg);
 /* Whether an ended session of this generation was not reaped yet: no new attach before. */
 int session_lingers(uint64_t sandbox, uint32_t generation);
+
+/* dial.c: to the session with this id, if it is still there. */
+void
+session_dialed(uint64_t id, uint64_t asked, uint32_t verdict, const char *text, size_t text_len);
+void session_dial_over(uint64_t id);
 
 void session_start(void); /* its timer */
 void session_message(struct chan *, struct msg *);

@@ -47,6 +47,8 @@ spec_copy(struct spec *to, const struct spec *from)
 	*to = *from;
 	if (from->image != NULL && (to->image = strdup(from->image)) == NULL)
 		fatal("spec");
+	if (from->egress != NULL && (to->egress = strdup(from->egress)) == NULL)
+		fatal("spec");
 	strings_copy(&to->env, &from->env);
 	strings_copy(&to->labels, &from->labels);
 }
@@ -55,6 +57,7 @@ void
 spec_clear(struct spec *spec)
 {
 	free(spec->image);
+	free(spec->egress);
 	strings_clear(&spec->env);
 	strings_clear(&spec->labels);
 	memset(spec, 0, sizeof(*spec));

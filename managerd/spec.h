@@ -19,6 +19,7 @@ struct spec {
 	int64_t pids_limit;
 	uint8_t network;
 	uint8_t read_only;
+	char *egress;          /* allowlist, canonical, '\n' between; "": no way out; NULL: none */
 	struct strings env;    /* "NAME=value" */
 	struct strings labels; /* name, value, name, value … */
 };

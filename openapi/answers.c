@@ -27,7 +27,7 @@ static const struct property sandbox[] = {
     {"labels", "object", "Names and values that were given with it.",
 	"'additionalProperties': {'type': 'string'}", "{'team': 'red'}", 0},
     {"backend", "string", "What runs it.", "", "'docker'", 0},
-    {"egress_allowlist", "array?", "Not available in this version: null.",
+    {"egress_allowlist", "array?", "The hosts that it may reach; null when no list counts.",
 	"'items': {'type': 'string'}", "null", 0},
 };
 

@@ -8,6 +8,7 @@
 #define PROTO_APID_MANAGERD_H
 
 #include "common/chan.h"
+#include "proto/dial.h"
 #include "proto/job.h"
 
 #define IMAGE_MAX 512
@@ -18,7 +19,8 @@
 #define ENV_BYTES_MAX (64 * 1024)
 #define SNAPSHOT_NAME_MAX (128 * 4) /* bytes of 128 characters */
 #define PAGE_MAX 64
-#define SANDBOX_TAIL_MAX (IMAGE_MAX + 1 + LABELS_MAX * (LABEL_NAME_MAX + LABEL_VALUE_MAX + 2))
+#define SANDBOX_TAIL_MAX \
+	(IMAGE_MAX + 1 + LABELS_MAX * (LABEL_NAME_MAX + LABEL_VALUE_MAX + 2) + EGRESS_TEXT_MAX)
 
 /* Who asks. First member of every request. */
 struct m_ask {
@@ -37,8 +39,8 @@ struct m_auth {
 /* tri-state */
 #define NOT_GIVEN 2
 
-/* tail: the image, or nothing. fd: a data socket with RECORD_ENV*, RECORD_LABEL*, RECORD_DONE, all
- * written before */
+/* tail: the image, or nothing. fd: a data socket with RECORD_ENV*, RECORD_LABEL*, RECORD_EGRESS*,
+ * RECORD_DONE, all written before */
 struct m_create {
 	struct m_ask ask;
 	int64_t nano_cpus;  /* 0: not given */
@@ -51,7 +53,8 @@ struct m_create {
 	uint8_t read_only; /* 0, 1, NOT_GIVEN */
 	uint8_t has_idem;  /* an Idempotency-Key was sent */
 	uint8_t run;       /* for one run: in no list and no record, gone after a restart */
-	uint8_t pad[4];
+	uint8_t egress;    /* an allowlist was given, perhaps an empty one */
+	uint8_t pad[3];
 	uint8_t idem_key[32];  /* SHA-256 of its value */
 	uint8_t idem_body[32]; /* SHA-256 of the request's path and body */
 };
@@ -112,7 +115,8 @@ struct m_reply {
 
 enum sandbox_status { SANDBOX_RUNNING, SANDBOX_STOPPED };
 
-/* tail: image, NUL, then "name\0value\0" of each label */
+/* tail: image, NUL, then "name\0value\0" of each label, then the egress allowlist, its entries with
+ * '\n' between them */
 struct m_sandbox {
 	uint64_t id;
 	uint64_t source_snapshot; /* 0: none */
@@ -124,7 +128,10 @@ struct m_sandbox {
 	uint8_t status; /* enum sandbox_status */
 	uint8_t network;
 	uint8_t read_only;
-	uint8_t pad[5];
+	uint8_t egress; /* it has an allowlist, perhaps an empty one */
+	uint8_t pad[4];
+	uint32_t labels_len; /* bytes of the tail */
+	uint32_t pad2;
 };
 
 /* tail: image, NUL, name */

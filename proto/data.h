@@ -12,7 +12,7 @@
  * - FILE_REMOVE. sessiond: DONE.
  * - ARCHIVE_GET. sessiond: STARTED, DATA*, DONE.
  * - ARCHIVE_PUT. apid: DATA*, DONE. sessiond: DONE.
- * - CREATE. apid: ENV*, LABEL*, DONE. managerd: nothing.
+ * - CREATE. apid: ENV*, LABEL*, EGRESS*, DONE. managerd: nothing.
  *
  * Instead of any record, sessiond may send ERROR, which is then the last.
  */
@@ -33,6 +33,7 @@ enum record_type {
 	RECORD_DONE,      /* struct r_done */
 	RECORD_ENV,       /* "NAME=value", no NUL */
 	RECORD_LABEL,     /* "name\0value", no NUL at the end */
+	RECORD_EGRESS,    /* an entry of an egress allowlist, as the client wrote it; no NUL */
 
 	RECORD_STARTED =
 	    64, /* nothing: accepted; from now on a failure can no longer be an HTTP status */

@@ -9,6 +9,7 @@
 #define PROTO_MANAGERD_DOCKERD_H
 
 #include "common/chan.h"
+#include "proto/dial.h"
 
 #define D_IMAGE_MAX 512
 #define D_TEXT_MAX 1024
@@ -36,7 +37,8 @@ struct m_d_prepare {
 /*
  * Names: container and volume "agent-sandbox-sb_<id>-<generation>"; those of a member of the pool
  * "agent-sandbox-pool_<id>", until D_RENAME gives the container the name of the sandbox that
- * claimed it. Volume and container are made, nothing started.
+ * claimed it. Volume and container are made, nothing started. tail: names for the file of hosts
+ * inside, with '\n' between.
  */
 struct m_d_create {
 	uint64_t sandbox; /* 0: a member of the pool */
@@ -144,7 +146,7 @@ struct m_d_failed {
 #define MANAGERD_DOCKERD(X)                                                \
 	X(MANAGERD, D_INSTANCE, struct m_d_instance, 0, FD_NONE)           \
 	X(MANAGERD, D_PREPARE, struct m_d_prepare, D_IMAGE_MAX, FD_NONE)   \
-	X(MANAGERD, D_CREATE, struct m_d_create, 0, FD_NONE)               \
+	X(MANAGERD, D_CREATE, struct m_d_create, EGRESS_TEXT_MAX, FD_NONE) \
 	X(MANAGERD, D_ATTACH, struct m_d_container, 0, FD_NONE)            \
 	X(MANAGERD, D_INSPECT, struct m_d_container, 0, FD_NONE)           \
 	X(MANAGERD, D_DESTROY, struct m_d_destroy, 0, FD_NONE)             \

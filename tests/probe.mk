@@ -1,6 +1,6 @@
 # Probe builds: each program's own objects, with a child_setup.o that makes one attempt from inside the confinement
 # instead of going on (tests/tools/probe.c). Never installed.
-PROBED := apid managerd dockerd-proxy sessiond
+PROBED := apid managerd dockerd-proxy egressd sessiond
 PROBE_OBJS := $(addprefix $(BUILD)/probe/,child_setup.o probe.o)
 PROBE_COMMON := $(filter-out %/child_setup.o,$(COMMON_EVENT)) $(FRAME) \
 	$(addprefix $(BUILD)/obj/,common/uhttp.o common/image_ref.o) $(PROBE_OBJS)
@@ -22,6 +22,7 @@ endef
 $(eval $(call probe,apid,$(APID_OBJS) $(BUILD)/obj/common/base64.o))
 $(eval $(call probe,managerd,$(MANAGERD_OBJS)))
 $(eval $(call probe,dockerd-proxy,$(DOCKERD_PROXY_OBJS)))
+$(eval $(call probe,egressd,$(EGRESSD_OBJS)))
 $(eval $(call probe,sessiond,$(SESSIOND_OBJS)))
 
 probes: $(PROBED:%=$(BUILD)/probe/%)

@@ -108,4 +108,4 @@ def kill(s, victim):
     if victim == "agent-sandboxd":
         s.process.wait(30)
         assert wait_until(lambda: not any(alive(p) for p in tree)), "something outlived the parent"
-    return [p for name in PROGRAMS[1:4] for p in before[name]] if victim in PROGRAMS[1:4] else []
+    return [p for name in PROGRAMS[1:5] for p in before[name]] if victim in PROGRAMS[1:5] else []

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "managerd/create.h"
+#include "managerd/create_input.h"
 #include "proto/apid_managerd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *, size_t);
@@ -11,12 +11,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *, size_t);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct strings env = {0}, labels = {0};
+	struct create_input in = {0};
 
-	if (create_records(data, size, &env, &labels) == 0 &&
-	    (env.count > ENV_MAX || labels.count > LABELS_MAX * 2))
+	if (create_records(data, size, &in) == 0 &&
+	    (in.env.count > ENV_MAX || in.labels.count > LABELS_MAX * 2 ||
+		in.egress.count > EGRESS_ENTRIES_MAX))
 		abort();
-	strings_clear(&env);
-	strings_clear(&labels);
+	create_input_clear(&in);
 	return 0;
 }

@@ -31,6 +31,7 @@ SANDBOX = {
     "status": 0,
     "network": 0,
     "read_only": 1,
+    "labels_len": 9,
 }
 SANDBOX_TAIL = b"python:3.12-slim\0team\0red\0"
 

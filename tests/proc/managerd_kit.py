@@ -63,6 +63,8 @@ class Session:
         self.id, self.chan, self.env, self.guest, self.ended = id, chan, b"", None, None
         self.jobs = {}
         self.restored = None
+        self.rule = None  # what may be dialled; None: nothing
+        self.dialed = []  # (id, verdict, text)
 
 
 class Server:
@@ -83,8 +85,8 @@ class Server:
         self.answers = {}
         self.attached = {}  # sandbox: container
         config = {"API_KEYS": KEY, "REAP_INTERVAL_SECONDS": "0.2", "DISK_FLOOR_MB": 100, "POOL": "0"} | (config or {})
-        self.p = layout.Program("managerd", ["chan", "chan"], config=config, path=str(data), ready=False, **more)
-        self.apid, self.docker = self.p.peers
+        self.p = layout.Program("managerd", ["chan", "chan", "chan"], config=config, path=str(data), ready=False, **more)
+        self.apid, self.docker, self.egress = self.p.peers
         self.stopping = False
         self.is_ready = threading.Event()
         self.wake_r, self.wake_w = os.pipe()
@@ -169,6 +171,10 @@ class Server:
         if m.name == "S_ENV":
             s.env += m.tail
             assert m.fields["total"] >= len(s.env)
+        elif m.name == "S_EGRESS":
+            s.rule = m.tail.decode() if m.fields["on"] else None
+        elif m.name == "S_DIALED":
+            s.dialed.append((m.id, m.fields["verdict"], m.tail))
         elif m.name == "S_GUEST":
             s.guest, s.sandbox = m.fd, m.fields["sandbox"]
             if self.up_delay:
@@ -344,20 +350,22 @@ class Server:
             cursor = {"after_us": items[-1].fields["created_us"], "after_id": items[-1].fields["id"]}
 
     @contextlib.contextmanager
-    def records(self, env=(), labels=()):
+    def records(self, env=(), labels=(), egress=()):
         a, b = layout.data_pair()
         r = layout.Records(a)
         for v in env:
             r.send(layout.RECORD_ENV, v.encode())
         for k, v in labels:
             r.send(layout.RECORD_LABEL, k.encode() + b"\0" + v.encode())
+        for v in egress:
+            r.send(layout.RECORD_EGRESS, v.encode())
         r.send(layout.RECORD_DONE, layout.pack("r_done", {}))
         yield b
         a.close(), b.close()
 
-    def create_send(self, env=(), labels=(), image="", **fields):
-        fields = {"network": layout.NOT_GIVEN, "read_only": layout.NOT_GIVEN} | fields
-        with self.records(env, labels) as fd:
+    def create_send(self, env=(), labels=(), image="", egress=None, **fields):
+        fields = {"network": layout.NOT_GIVEN, "read_only": layout.NOT_GIVEN, "egress": int(egress is not None)} | fields
+        with self.records(env, labels, egress or ()) as fd:
             return self.send("CREATE", fields, image, fd)
 
     def create(self, timeout=5.0, **more):

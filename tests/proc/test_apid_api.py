@@ -337,7 +337,10 @@ CREATE = [
     ({"labels": {"a": "x" * 256}}, 400, "labels"),
     ({"labels": {"a": "\0"}}, 400, "labels"),
     ({"labels": {f"n{i}": "" for i in range(65)}}, 400, "labels"),
-    ({"egress_allowlist": ["x"]}, 400, "not available on this server"),
+    ({"egress_allowlist": [1]}, 422, "egress_allowlist"),
+    ({"egress_allowlist": ["a\0b"]}, 400, "egress_allowlist"),
+    ({"egress_allowlist": ["a"] * 257}, 400, "egress_allowlist"),
+    ({"egress_allowlist": ["a" * 200] * 82}, 400, "egress_allowlist"),
     ({"egress_allowlist": "x"}, 422, "egress_allowlist"),
 ]
 
@@ -351,17 +354,28 @@ def test_bad_create_says_so(server, body, status, word):
 
 def test_create_hands_on_what_was_given(server):
     body = {"image": "img", "cpus": 0.25, "memory_mb": 64, "pids_limit": 20, "network": True, "read_only_rootfs": False}
-    body |= {"timeout_seconds": 77, "env": {"A": "=é", "B": ""}, "labels": {"t": "r", "e": ""}, "egress_allowlist": []}
+    body |= {"timeout_seconds": 77, "env": {"A": "=é", "B": ""}, "labels": {"t": "r", "e": ""}, "egress_allowlist": ["Example.com", "b:1"]}
     r = server("POST", "/v1/sandboxes?detail=true", json=body)
     m = server.seen[-1]
     assert r.status_code == 201 and m.name == "CREATE" and m.tail == b"img" and m.fields["ask"]["detail"] == 1
-    want = {"nano_cpus": 250_000_000, "memory_mb": 64, "pids_limit": 20, "network": 1, "read_only": 0, "ttl_s": 77, "has_idem": 0}
+    want = {
+        "nano_cpus": 250_000_000,
+        "memory_mb": 64,
+        "pids_limit": 20,
+        "network": 1,
+        "read_only": 0,
+        "ttl_s": 77,
+        "has_idem": 0,
+        "egress": 1,
+    }
     assert {k: m.fields[k] for k in want} == want and m.fields["ask"]["peer"].startswith("127.0.0.1:")
     assert server.created[:-1] == [
         (layout.RECORD_ENV, "A==é".encode()),
         (layout.RECORD_ENV, b"B="),
         (layout.RECORD_LABEL, b"t\0r"),
         (layout.RECORD_LABEL, b"e\0"),
+        (layout.RECORD_EGRESS, b"Example.com"),
+        (layout.RECORD_EGRESS, b"b:1"),
     ]
     want = {"id": BOX, "status": "running", "image": "python:3.12-slim", "cpus": 1.5, "memory_mb": 512, "pids_limit": 256, "network": False}
     want |= {"read_only_rootfs": True, "created_at": "2026-09-21T14:13:20.123456Z", "expires_at": "2026-09-21T14:28:20.123456Z"}

@@ -14,11 +14,17 @@ import pytest
 from machine import descriptors
 
 KEY = "a-key-of-24-characters-x"
-PROGRAMS = ("apid", "managerd", "dockerd-proxy", "sessiond")
+PROGRAMS = ("apid", "managerd", "dockerd-proxy", "egressd", "sessiond")
 TABLES = {  # what each may be told: (table, sender, which peer; -1 is the parent)
     "apid": [("APID_MANAGERD", "MANAGERD", 0)],
-    "managerd": [("APID_MANAGERD", "APID", 0), ("MANAGERD_DOCKERD", "DOCKERD_PROXY", 1), ("PARENT_MANAGERD", "PARENT", -1)],
+    "managerd": [
+        ("APID_MANAGERD", "APID", 0),
+        ("MANAGERD_DOCKERD", "DOCKERD_PROXY", 1),
+        ("MANAGERD_EGRESSD", "EGRESSD", 2),
+        ("PARENT_MANAGERD", "PARENT", -1),
+    ],
     "dockerd-proxy": [("MANAGERD_DOCKERD", "MANAGERD", 0)],
+    "egressd": [("MANAGERD_EGRESSD", "MANAGERD", 0), ("PARENT_EGRESSD", "PARENT", -1)],
     "sessiond": [("MANAGERD_SESSIOND", "MANAGERD", 0)],
 }
 CASES = [
@@ -39,7 +45,7 @@ def started(name, tmp_path):
             data = tmp_path / f"data{random.getrandbits(64):x}"
             data.mkdir()
             config = {"API_KEYS": KEY}
-            p = stack.enter_context(layout.Program(name, ["chan", "chan"], config=config, path=data, ready=False))
+            p = stack.enter_context(layout.Program(name, ["chan", "chan", "chan"], config=config, path=data, ready=False))
             p.peers[1].send("D_ENGINE", 0, {"up": 0}, "it is down")
             p.ready()
         else:

@@ -16,7 +16,7 @@ from machine import alive, free_port, read, send, status, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
-PROGRAMS = ("apid", "managerd", "dockerd-proxy")
+PROGRAMS = ("apid", "managerd", "dockerd-proxy", "egressd")
 KEY = "a-key-of-24-characters-x"
 P_SESSION, P_SESSION_OVER, P_PARTIAL = 0x182, 0x183, 0x184
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="changes owners")
@@ -59,8 +59,8 @@ class Parent:
         """What each start of this program saw, oldest first."""
         return self.lines(name + ".seen")
 
-    def told(self):
-        return self.lines("managerd.told")
+    def told(self, name="managerd"):
+        return self.lines(name + ".told")
 
     def say(self, line):
         with open(self.dir / "managerd.cmd", "a") as f:
@@ -331,7 +331,7 @@ def test_children_get_their_descriptors_and_nothing_else(parent):
     parent.start(env={"SECRET": "s", "LD_LIBRARY_PATH": "/tmp"})
     parent.say("session 5")
     assert wait_until(lambda: parent.seen("sessiond"))
-    for name, last in (("apid", 5), ("managerd", 5), ("dockerd-proxy", 4), ("sessiond", 4)):
+    for name, last in (("apid", 5), ("managerd", 6), ("dockerd-proxy", 4), ("egressd", 4), ("sessiond", 4)):
         seen = parent.seen(name)[0]
         assert sorted(map(int, seen["fds"])) == list(range(last + 1)), name
         assert seen["fds"]["0"] == seen["fds"]["1"] == "/dev/null" and seen["fds"]["2"] == str(parent.dir / "log")
@@ -364,7 +364,7 @@ def test_keys_reach_managerd_only(parent):
     parent.say("session 5")
     assert wait_until(lambda: parent.seen("sessiond"))
     has = {n: KEY in json.dumps(parent.seen(n)[0]["config"]) for n in (*PROGRAMS, "sessiond")}
-    assert has == {"apid": False, "managerd": True, "dockerd-proxy": False, "sessiond": False}
+    assert has == {"apid": False, "managerd": True, "dockerd-proxy": False, "egressd": False, "sessiond": False}
 
 
 @ROOT_ONLY
@@ -373,7 +373,7 @@ def test_every_program_gets_a_user_of_its_own(parent):
     parent.say("session 5")
     assert wait_until(lambda: parent.seen("sessiond"))
     setups = [parent.seen(n)[0]["setup"] for n in (*PROGRAMS, "sessiond")]
-    assert len({s["uid"] for s in setups}) == 4 and 0 not in {s["uid"] for s in setups} | {s["gid"] for s in setups}
+    assert len({s["uid"] for s in setups}) == 5 and 0 not in {s["uid"] for s in setups} | {s["gid"] for s in setups}
     assert all(s["as_root"] == 1 for s in setups)
 
 
@@ -382,7 +382,7 @@ def test_only_dockerd_proxy_gets_the_group_of_the_engines_socket(parent):
     with engine_socket(parent, gid=4711):
         parent.start()
         groups = {n: parent.seen(n)[0]["setup"]["extra_gid"] for n in PROGRAMS}
-        assert groups == {"apid": 2**32 - 1, "managerd": 2**32 - 1, "dockerd-proxy": 4711}
+        assert groups == {n: 4711 if n == "dockerd-proxy" else 2**32 - 1 for n in PROGRAMS}
         assert parent.seen("dockerd-proxy")[0]["setup"]["path"] == str(parent.dir / "engine.sock")
 
 
@@ -401,6 +401,31 @@ def test_a_program_that_is_weaker_makes_managerd_say_partial(parent):
     parent.do("apid", "partial")
     parent.start()
     assert wait_until(lambda: [t for t in parent.told() if t[0] == P_PARTIAL])
+
+
+RESOLV = [
+    ("", "127.0.0.1"),
+    ("# nameserver 192.0.2.9\nsearch example.com\n", "127.0.0.1"),
+    ("nameserver 192.0.2.1\nnameserver\t2001:db8::1 # two\n nameserver 192.0.2.7\n", "192.0.2.1,2001:db8::1"),
+    ("nameserver fe80::1%eth0\nnameserver ns.example.com\nnameserver 192.0.2.2\r\n", "fe80::1%eth0,192.0.2.2"),
+    ("".join(f"nameserver 192.0.2.{i}\n" for i in range(1, 9)), "192.0.2.1,192.0.2.2,192.0.2.3"),
+]
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("text, servers", RESOLV)
+def test_egressd_is_told_the_name_servers_and_again_when_they_change(parent, text, servers):
+    conf = parent.dir / "resolv.conf"
+    conf.write_text(text)
+    script = f"mount --bind {conf} /etc/resolv.conf && exec ./agent-sandboxd"
+    with open(parent.dir / "log", "ab") as log:
+        parent.proc = subprocess.Popen(
+            ["unshare", "-m", "sh", "-c", script], env=parent.env | {"PATH": os.environ["PATH"]}, cwd=parent.dir, stderr=log, stdout=log
+        )
+    assert wait_until(lambda: parent.told("egressd")), parent.log()
+    conf.write_text("nameserver 192.0.2.53\n")
+    assert wait_until(lambda: len(parent.told("egressd")) == 2), parent.log()
+    assert [tail for _, tail in parent.told("egressd")] == [servers, "192.0.2.53"]
 
 
 @pytest.mark.skipif(not shutil.which("nft"), reason="nft is not installed")
@@ -438,7 +463,7 @@ def test_environment_of_the_parent_is_closed_to_its_own_user(parent):
 @pytest.mark.parametrize(("args", "value"), [((), 0), (("--adopt",), 1), (("--new-instance",), 2)])
 def test_what_the_operator_says_of_the_instance_reaches_managerd_once(parent, args, value):
     parent.start(*args)
-    assert [parent.seen(n)[0]["setup"]["instance"] for n in PROGRAMS] == [0, value, 0]
+    assert [parent.seen(n)[0]["setup"]["instance"] for n in PROGRAMS] == [0, value, 0, 0]
     assert send(parent.pid("apid"))
     assert wait_until(lambda: parent.all_started(2))
     assert parent.seen("managerd")[1]["setup"]["instance"] == 0

@@ -1,5 +1,6 @@
 /* managerd's policy: what a client may ask for, and what it gets when it asks for nothing. */
-// link: managerd/policy.o managerd/spec.o common/image_ref.o
+// link: managerd/policy.o managerd/spec.o common/image_ref.o managerd/egress.o common/egress.o
+// link: common/egress_list.o common/egress_range.o
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 static const struct policy policy = {
     .default_image = "python:3.12-slim",
     .images = "python:*, node:20-slim,ghcr.io/team/*",
-    .allow_network = 1,
+    .egress = {.allow_network = 1, .list = ""},
     .default_ttl_s = 900,
     .max_ttl_s = 86400,
     .default_nano_cpus = 1000000000,
@@ -28,13 +29,14 @@ static const struct policy policy = {
 static struct spec got;
 static int64_t ttl;
 static char text[256];
+static struct strings egress; /* entries that are asked for */
 
 static int
 resolve(const struct policy *p, struct m_create ask, const char *image, const struct spec *from)
 {
 	spec_clear(&got);
 	text[0] = '\0';
-	return policy_resolve(p, &ask, image, from, &got, &ttl, text, sizeof(text));
+	return policy_resolve(p, &ask, image, &egress, from, &got, &ttl, text, sizeof(text));
 }
 
 static struct m_create
@@ -127,7 +129,7 @@ network_needs_the_operators_word(void **state)
 	ask.network = 1;
 	assert_int_equal(resolve(&policy, ask, "", NULL), 0);
 	assert_int_equal(got.network, 1);
-	closed.allow_network = 0;
+	closed.egress.allow_network = 0;
 	assert_int_equal(resolve(&closed, ask, "", NULL), 403);
 	assert_int_equal(resolve(&closed, nothing(), "", &from), 403);
 	ask.network = 0;

@@ -1,0 +1,148 @@
+/*
+ * Passes dials on: the question and its socket to egressd with the sandbox's rule, the verdict
+ * back, and one line to the audit log when all is over. managerd sees no byte of the connection.
+ */
+#include <bsd/sys/queue.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "managerd/audit.h"
+#include "managerd/box.h"
+#include "managerd/dial.h"
+#include "managerd/egress.h"
+#include "managerd/fds.h"
+#include "managerd/manager.h"
+#include "managerd/policy.h"
+#include "managerd/session.h"
+#include "proto/managerd_egressd.h"
+
+#define BUCKETS 1024
+/* Of one session: those that wait for a verdict or flow, and those of which egressd has not yet
+ * said the end. */
+#define DIALS_MAX 1024
+
+struct dial {
+	LIST_ENTRY(dial) entry;
+	uint64_t id;
+	uint64_t session;
+	uint64_t sandbox;
+	uint64_t asked; /* sessiond's number */
+	int answered;
+	uint16_t port;
+	size_t name_len;
+	char name[DIAL_NAME_MAX];
+};
+
+static LIST_HEAD(bucket, dial) dials[BUCKETS];
+static uint64_t last_id;
+
+static struct dial *
+dial_find(uint64_t id)
+{
+	struct dial *d;
+
+	LIST_FOREACH (d, &dials[id % BUCKETS], entry)
+		if (d->id == id)
+			return d;
+	return NULL;
+}
+
+int
+dial_request(struct session *s, struct msg *m)
+{
+	const struct m_s_dial *ask = m->payload;
+	struct m_e_dial dial = {.sandbox = s->sandbox, .port = ask->port, .how = ask->how};
+	struct policy policy;
+	const char *rule;
+	char tail[DIAL_NAME_MAX + EGRESS_TEXT_MAX];
+	struct dial *d;
+	size_t n;
+	int fd;
+
+	policy_load(&policy, &mgr.child.config);
+	rule = egress_rule(&policy.egress, &s->box->spec);
+	if (rule == NULL || m->tail_len == 0 || ask->how > DIAL_HTTP || s->dials >= DIALS_MAX)
+		return -1;
+	fd = msg_take_fd(m);
+	if (!fd_is_socket(fd, SOCK_STREAM)) {
+		close(fd);
+		return -1;
+	}
+	if ((d = calloc(1, sizeof(*d))) == NULL)
+		fatal("dial");
+	d->id = ++last_id;
+	d->session = s->id;
+	d->sandbox = s->sandbox;
+	d->asked = m->id;
+	d->port = ask->port;
+	d->name_len = m->tail_len;
+	memcpy(d->name, m->tail, m->tail_len);
+	LIST_INSERT_HEAD(&dials[d->id % BUCKETS], d, entry);
+	s->dials++;
+	n = strlen(rule);
+	memcpy(tail, m->tail, m->tail_len);
+	memcpy(tail + m->tail_len, rule, n);
+	dial.name_len = m->tail_len;
+	send_E_DIAL(mgr.egress, d->id, &dial, tail, m->tail_len + n, fd);
+	return 0;
+}
+
+static void
+on_dialed(struct dial *d, const struct msg *m)
+{
+	const struct m_e_dialed *said = m->payload;
+
+	if (d->answered || said->verdict > DIAL_FAILED)
+		fatalx("egressd sent a strange verdict");
+	d->answered = 1;
+	session_dialed(d->session, d->asked, said->verdict, m->tail, m->tail_len);
+}
+
+static void
+on_dial_end(struct dial *d, const struct msg *m)
+{
+	const struct m_e_dial_end *end = m->payload;
+	struct audit_dial line = {.sandbox = d->sandbox,
+	    .name = d->name,
+	    .name_len = d->name_len,
+	    .address = end->address,
+	    .port = d->port,
+	    .verdict = end->verdict,
+	    .why = m->tail,
+	    .bytes_in = end->bytes_in,
+	    .bytes_out = end->bytes_out,
+	    .duration_us = end->duration_us};
+
+	if (!d->answered || end->verdict > DIAL_FAILED ||
+	    memchr(end->address, '\0', sizeof(end->address)) == NULL)
+		fatalx("egressd sent a strange end");
+	audit_dial(&line);
+	session_dial_over(d->session);
+	LIST_REMOVE(d, entry);
+	free(d);
+}
+
+void
+dial_message(struct chan *c, struct msg *m)
+{
+	struct dial *d = dial_find(m->id);
+
+	(void)c;
+	if (d == NULL)
+		fatalx("egressd spoke of a connection that there is not");
+	if (m->type == MSG_E_DIALED)
+		on_dialed(d, m);
+	else
+		on_dial_end(d, m);
+}
+
+void
+dial_forget(uint64_t sandbox)
+{
+	struct m_e_forget m = {.sandbox = sandbox};
+
+	send_E_FORGET(mgr.egress, 0, &m, NULL, 0, -1);
+}
