@@ -175,6 +175,7 @@ pick(const json_t *list, const char *text, const char *prefix, const char *kind,
 	char some[API_TEXT_MAX / 2] = "";
 	const char *found = NULL;
 	size_t i, n = 0, len = strlen(text), skip = strlen(prefix);
+	uint64_t id_number;
 	const json_t *one;
 
 	json_array_foreach (list, i, one) {
@@ -189,6 +190,9 @@ pick(const json_t *list, const char *text, const char *prefix, const char *kind,
 			snprintf(some + strlen(some), sizeof(some) - strlen(some), "%s%.40s",
 			    n > 1 ? ", " : "", id);
 	}
+	/* It goes into paths and onto the terminal. */
+	if (n == 1 && id_parse(found, prefix, &id_number) == -1)
+		strange();
 	if (n == 0)
 		client_failx(EXIT_NOT_FOUND,
 		    "there is no %s %.100s: \"agent-sandbox %s\" lists those there are", kind, text,
@@ -299,5 +303,9 @@ client_number(const json_t *object, const char *name)
 {
 	const json_t *v = json_object_get(object, name);
 
-	return json_is_real(v) ? (int64_t)json_real_value(v) : json_integer_value(v);
+	double real = json_real_value(v);
+
+	if (!json_is_real(v))
+		return json_integer_value(v);
+	return real >= 9e18 ? INT64_MAX : real <= -9e18 ? INT64_MIN : (int64_t)real;
 }

@@ -59,10 +59,9 @@ _agent_sandbox() {
 	while IFS= read -r word; do
 		if [[ -n $word && $word == "$cur"* ]]; then COMPREPLY+=("$word"); fi
 	done <<<"$list"
-	# What stands before the last colon is a word of its own to bash, and not replaced.
-	case $cur$COMP_WORDBREAKS in
-	*:*:*) COMPREPLY=("${COMPREPLY[@]#"${cur%:*}:"}") ;;
-	esac
+	# What stands before the last of the signs at which bash breaks words is not replaced; an "@" is.
+	while [[ -n $cur && $COMP_WORDBREAKS != *"${cur: -1}"* ]]; do cur=${cur%?}; done
+	COMPREPLY=("${COMPREPLY[@]#"${cur%@}"}")
 }
 
 complete -F _agent_sandbox agent-sandbox

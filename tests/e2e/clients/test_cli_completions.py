@@ -49,6 +49,26 @@ def zsh(env, line):
     return set(re.split(r"\s+", text))
 
 
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [(f"cat {t.SANDBOX_ID}:{x}", f"cat {t.SANDBOX_ID}:d/a=b@c.txt") for x in ("d/", "d/a=", "d/a=b", "d/a=b@", "d/a=b@c")]
+    + [(f"files {t.SANDBOX_ID[:7]}", f"files {t.SANDBOX_ID}")],
+)
+def test_word_that_bash_breaks_in_pieces_is_completed_as_one(tmp_path, typed, line):
+    trap = t.Trap()
+    trap.on("GET /v1/sandboxes$", t.reply(200, {"sandboxes": [t.SANDBOX]}))
+    trap.on("GET .*/files/list", t.reply(200, {"entries": [{"name": "a=b@c.txt", "type": "file"}]}))
+    (tmp_path / "agent-sandbox").symlink_to(COMMAND)
+    one = Terminal(["bash", "--norc", "-i"], Cli(trap.url).env | {"PATH": f"{tmp_path}:/usr/bin:/bin", "INPUTRC": "/dev/null"})
+    one.type(f"PS1='> '; source '{FOLDER}/agent-sandbox.bash'; echo rea''dy\n".encode())
+    one.until(b"ready\r\n").until(b"> ")
+    # Ctrl-A, "echo", Ctrl-E: the line is printed, without the blank at its end.
+    one.type(f"agent-sandbox {typed}\t".encode() + b"\x01echo \x05\n")
+    one.until(f"agent-sandbox {line}\r\n".encode())
+    one.kill()
+    trap.close()
+
+
 SHELLS = {"bash": bash, "fish": fish, "zsh": zsh}
 
 

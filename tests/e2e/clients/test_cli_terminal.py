@@ -53,6 +53,15 @@ def test_names_of_files_are_made_harmless(cli, box):
     assert "\\x1b[2J" in cli.ok("files", "-q", box.id, "d"), "to a pipe too: one name a line"
 
 
+@pytest.mark.parametrize("id_", ["sb_0" + EVIL, f"{t.SANDBOX_ID}?x=1", f"{t.SANDBOX_ID}/exec", f"{t.SANDBOX_ID}0", "sb_0"])
+def test_id_of_a_list_that_can_be_none_is_used_for_nothing(trap, id_):
+    trap.on("GET /v1/sandboxes$", t.reply(200, {"sandboxes": [t.SANDBOX | {"id": id_}]}))
+    trap.on("POST ", t.reply(200, t.SANDBOX))
+    for words in (["timeout", "sb_0", "1h"], ["rollback", "sb_0", t.SNAPSHOT_ID], ["exec", "-n", "sb_0", "true"], ["cat", "sb_0:x"]):
+        assert "not this API's" in Cli(trap.url).fails(125 if words[0] == "exec" else 5, *words)
+    assert {str(s) for s in trap.seen} == {"GET /v1/sandboxes"}
+
+
 def test_what_a_server_says_is_made_harmless(trap):
     evil = t.SANDBOX | {"image": EVIL, "labels": {EVIL: EVIL}, "status": EVIL, "id": "sb_0" + EVIL, "expires_at": EVIL}
     trap.on("GET /v1/sandboxes$", t.reply(200, {"sandboxes": [evil]}))
