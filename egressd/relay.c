@@ -84,12 +84,15 @@ finish(struct flow *f)
 {
 	struct dial *d = f->dial;
 
+	/* Not the end of what it says, but of all. */
+	if (f == &d->out && relay_inside_gone(d)) {
+		dial_end(d, REASON_GONE);
+		return;
+	}
 	shutdown(f->to, SHUT_WR);
 	f->shut = 1;
 	if (d->in.shut && d->out.shut)
 		dial_end(d, REASON_NONE);
-	else if (f == &d->out && relay_inside_gone(d))
-		dial_end(d, REASON_GONE);
 }
 
 static void

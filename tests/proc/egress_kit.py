@@ -291,12 +291,6 @@ class Egress(layout.Program):
             self.told[m.name, m.id] = m
         return self.told[name, id]
 
-    def rss_kb(self):
-        return int(re.search(r"^RssAnon:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text(), re.M)[1])
-
-    def nfds(self):
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
-
 
 class Dial:
     def __init__(self, egress, id, sock):
@@ -345,11 +339,11 @@ class Dial:
 
     def rest(self):
         """What comes until the end, however it ends."""
-        got = b""
+        got = bytearray()
         with contextlib.suppress(ConnectionResetError):
-            while more := self.sock.recv(65536):
+            while more := self.sock.recv(1 << 18):
                 got += more
-        return got
+        return bytes(got)
 
 
 def client_hello(name=None, **more):
