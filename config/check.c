@@ -7,6 +7,7 @@
 #include <bsd/stdlib.h>
 
 #include "common/image_ref.h"
+#include "common/egress.h"
 #include "common/items.h"
 #include "common/log.h"
 #include "common/pool_list.h"
@@ -132,10 +133,18 @@ check_log_level(struct config *c, char *text)
 static int
 check_network(const struct config *c, char *text)
 {
-	const char *mode = c->str[CFG_NETWORK_MODE];
+	static struct egress_list list;
+	const char *mode = c->str[CFG_NETWORK_MODE], *hosts = c->str[CFG_EGRESS_ALLOWLIST];
+	const char *item, *why;
+	size_t len;
 
 	if (strcmp(mode, "bridge") != 0 && strcmp(mode, "proxy") != 0)
 		return config_refuse(text, NAME(NETWORK_MODE) ": must be bridge or proxy");
+	memset(&list, 0, sizeof(list));
+	while ((item = items_next(&hosts, &len)) != NULL)
+		if (egress_list_add(&list, item, len, &why) == -1)
+			return config_refuse(
+			    text, NAME(EGRESS_ALLOWLIST) ": %.*s: %s", (int)len, item, why);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* The configuration: every row of the table at its default, its edges and beyond; names, lines, and
  * what goes together. */
 // link: config/parse.o config/check.o common/image_ref.o
+// link: common/egress.o common/egress_list.o common/egress_range.o
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -293,8 +294,11 @@ values_that_are_wrong_by_themselves_are_refused_by_the_check(void **state)
 	    {"SANDBOX_USER", "-1:5"}, {"SANDBOX_USER", "1:2:3"}, {"SANDBOX_USER", "1:99999999999"},
 	    {"SANDBOX_USER", "10000000000000000000:1"}, {"NETWORK_NAME", ""},
 	    {"NETWORK_NAME", "host"}, {"NETWORK_NAME", "Bridge"}, {"NETWORK_NAME", "container:x"},
-	    {"NETWORK_NAME", "-x"}, {"DOCKER_RUNTIME", "a/b"}, {"LOG_LEVEL", ""},
-	    {"LOG_LEVEL", "verbose"}, {"ALLOWED_HOSTS", "a b"}};
+	    {"NETWORK_NAME", "-x"}, {"NETWORK_MODE", "host"}, {"NETWORK_MODE", ""},
+	    {"EGRESS_ALLOWLIST", "a.example, b c"}, {"EGRESS_ALLOWLIST", "a.example:0"},
+	    {"EGRESS_ALLOWLIST", "*"}, {"EGRESS_ALLOWLIST", "http://a.example"},
+	    {"DOCKER_RUNTIME", "a/b"}, {"LOG_LEVEL", ""}, {"LOG_LEVEL", "verbose"},
+	    {"ALLOWED_HOSTS", "a b"}};
 	char name[64], good[CONFIG_STRING_MAX];
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -317,7 +321,9 @@ values_that_are_odd_but_right_pass_the_check(void **state)
 {
 	static const struct pair right[] = {{"API_KEYS", " " KEY16 " , " KEY16 "x,"},
 	    {"LOG_LEVEL", "WARNING"}, {"SANDBOX_USER", "65534:65534"},
-	    {"NETWORK_NAME", "my_net.2-x"}, {"DOCKER_RUNTIME", "io.containerd.runsc.v1"},
+	    {"NETWORK_NAME", "my_net.2-x"}, {"NETWORK_MODE", "proxy"},
+	    {"EGRESS_ALLOWLIST", "A.example, *.b.example:8443,10.0.0.0/8,[fd00::1]:80,"},
+	    {"DOCKER_RUNTIME", "io.containerd.runsc.v1"},
 	    {"ALLOWED_HOSTS", "box.example,box2:8080"}, {"ALLOWED_IMAGES", "python:*, node:*"},
 	    {"HOST", "[::1]"}};
 	char name[64];
