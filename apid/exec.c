@@ -102,6 +102,7 @@ exec_start(struct xfer *x, struct exec_request *e, int fd)
 		data_send(x->data, RECORD_STDIN, p, part);
 	}
 	data_send(x->data, RECORD_STDIN_END, NULL, 0);
+	req_hold(r, data_unsent(x->data)); /* in place of the body, which is given back now */
 }
 
 static const char *

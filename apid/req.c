@@ -107,6 +107,13 @@ req_hold(struct req *r, size_t n)
 }
 
 void
+req_release(struct req *r, size_t n)
+{
+	r->held -= n;
+	held -= n;
+}
+
+void
 req_over(struct req *r)
 {
 	struct conn *conn = r->conn;

@@ -96,6 +96,8 @@ void req_stream_abort(struct req *);
 
 /* Notes n more bytes that are kept until the request is over. -1: it may not keep more. */
 int req_hold(struct req *, size_t n);
+/* n of them are not kept any more. */
+void req_release(struct req *, size_t n);
 
 /* Whether the client sends a body. */
 int req_has_body(const struct req *);

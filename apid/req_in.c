@@ -109,8 +109,10 @@ req_forget_body(struct req *r)
 {
 	json_decref(r->json);
 	r->json = NULL;
-	if (r->body != NULL)
+	if (r->body != NULL) {
+		req_release(r, evbuffer_get_length(r->body));
 		evbuffer_free(r->body);
+	}
 	r->body = NULL;
 }
 

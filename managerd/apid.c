@@ -27,7 +27,7 @@ on_get(struct request *rq, struct msg *m)
 	const struct m_id *ask = m->payload;
 	struct box *box = box_find(ask->id);
 
-	if (box == NULL || !box->listed)
+	if (box == NULL || !box_shown(box))
 		request_no_sandbox(rq, ask->id);
 	else
 		request_sandbox(rq, box);
@@ -78,7 +78,7 @@ on_list(struct request *rq, struct msg *m)
 	if (box == NULL || !box->listed || behind(ask, box->created_us, box->id))
 		box = TAILQ_FIRST(&boxes);
 	for (; box != NULL; box = TAILQ_NEXT(box, order)) {
-		if (!behind(ask, box->created_us, box->id))
+		if (!behind(ask, box->created_us, box->id) || !box_shown(box))
 			continue;
 		if (name != NULL &&
 		    ((has = spec_label(&box->spec, name)) == NULL || strcmp(has, want) != 0))
@@ -123,7 +123,7 @@ on_destroy(struct request *rq, struct msg *m)
 	const struct m_id *ask = m->payload;
 	struct box *box = box_find(ask->id);
 
-	if (box != NULL && box->listed && box->state == BOX_DESTROYING && !engine_up()) {
+	if (box != NULL && box_shown(box) && box->state == BOX_DESTROYING && !engine_up()) {
 		request_target(rq, "sb_", ask->id);
 		request_reply(rq, 502, "%s; the sandbox is removed later", engine_why());
 	} else if ((box = request_box(rq, ask->id)) != NULL)

@@ -7,6 +7,7 @@
 #include "managerd/box.h"
 #include "managerd/record.h"
 #include "managerd/store.h"
+#include "proto/managerd_sessiond.h"
 
 #define BUCKETS 1024
 
@@ -106,6 +107,12 @@ box_sort(void)
 	for (i = 0; i < n; i++)
 		TAILQ_INSERT_TAIL(&boxes, all[i], order);
 	free(all);
+}
+
+int
+box_shown(const struct box *box)
+{
+	return box->listed && (box->state != BOX_DESTROYING || box->end_reason == END_DELETED);
 }
 
 static void

@@ -77,6 +77,9 @@ void box_list(struct box *);
 /* For many at once: as they come, then box_sort(). */
 void box_list_loaded(struct box *);
 void box_sort(void);
+/* Whether clients are told of it: it was ready once, and has not ended by itself. One that was
+ * deleted is shown until it is gone. */
+int box_shown(const struct box *);
 /* What the quota counts: all but failed ones whose rest is being removed. */
 size_t box_count(void);
 /* Those that nobody can use any more while their rest is being removed. */

@@ -99,7 +99,7 @@ request_box(struct request *rq, uint64_t id)
 
 	request_target(rq, "sb_", id);
 	id_text(text, "sb_", id);
-	if (box == NULL || !(box->listed || box_serves_run(box))) {
+	if (box == NULL || !(box_shown(box) || box_serves_run(box))) {
 		request_no_sandbox(rq, id);
 		return NULL;
 	}

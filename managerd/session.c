@@ -307,7 +307,9 @@ on_down(struct session *s, struct msg *m)
 {
 	const struct m_s_down *down = m->payload;
 
-	if (down->why > DOWN_VERSION || (down->why == DOWN_VERSION && s->up)) {
+	/* Before the stream was handed on, the attach is not answered: nothing can be outdated yet.
+	 */
+	if (down->why > DOWN_VERSION || (down->why == DOWN_VERSION && (s->up || !s->guest_sent))) {
 		session_breach(s, "a strange S_DOWN");
 		return;
 	}

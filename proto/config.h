@@ -50,7 +50,7 @@
 	    "bridge network of sandboxes with network")                                           \
 	X(ALLOW_NETWORK, BOOL, "true", 0, 1, TO_MANAGERD | TO_DOCKERD_PROXY,                      \
 	    "whether a sandbox may ask for network")                                              \
-	X(MAX_SANDBOXES, INT, "20", 1, 100000, TO_MANAGERD | TO_DOCKERD_PROXY,                    \
+	X(MAX_SANDBOXES, INT, "20", 1, 5000, TO_MANAGERD | TO_DOCKERD_PROXY,                      \
 	    "sandboxes that may exist at once")                                                   \
 	X(DEFAULT_TIMEOUT_SECONDS, INT, "900", 1, 315360000, TO_MANAGERD,                         \
 	    "time to live of a sandbox, in seconds")                                              \

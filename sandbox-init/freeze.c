@@ -155,18 +155,19 @@ freeze_held(void)
 static void
 on_round(void *arg)
 {
-	void (*done)(void *, int) = done_fn;
+	/* freeze_end() lets in what waited, which may begin the next freeze. */
+	void (*done)(void *, int) = done_fn, *for_whom = done_arg;
 
 	(void)arg;
 	still_rounds = stop_round() ? still_rounds + 1 : 0;
 	if (still_rounds >= 2) {
 		remember();
-		done(done_arg, 1);
+		done(for_whom, 1);
 		return;
 	}
 	if (loop_now() - began > PATIENCE_US) {
 		freeze_end();
-		done(done_arg, 0);
+		done(for_whom, 0);
 		return;
 	}
 	if (++rounds % RETRY_ROUNDS == 0)

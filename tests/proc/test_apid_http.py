@@ -411,6 +411,23 @@ def test_a_client_that_leaves_while_managerd_thinks_costs_nothing(server):
     assert server("GET", BOX_URL).status_code == 200
 
 
+def test_commands_that_run_do_not_count_the_bodies_that_asked_for_them(server):
+    """They are parsed and given back; what all requests together may keep is for what is kept."""
+    waiting, socks = [], []
+    server.on["EXEC"] = lambda s, m: waiting.append(m)
+    body = b'{"command": "true"' + b" " * 1_000_000 + b"}"
+    for n in range(270):
+        socks.append(server.connect())
+        socks[-1].sendall(post(BOX_URL + "/exec", body))
+        assert until(lambda n=n: len(waiting) > n), n
+    server.on.clear()
+    assert server("POST", BOX_URL + "/exec", data=body).status_code == 200
+    for s in socks:
+        s.close()
+    for m in waiting:
+        os.close(m.fd)
+
+
 def test_port_that_is_opened_later_is_served_then():
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

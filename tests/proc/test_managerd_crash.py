@@ -300,6 +300,19 @@ def test_delete_while_the_engine_is_away_is_finished_later(start, engine, data):
     assert wait_until(engine.empty) and wait_until(lambda: files(data, "sandboxes") == [])
 
 
+def test_what_expired_while_the_engine_is_away_is_gone_for_clients(start, engine, data):
+    s = start()
+    b, other = s.box(ttl_s=1), s.box()
+    s.up = False
+    assert wait_until(lambda: s.get(b).name == "REPLY")
+    refused(s.get(b), 404)
+    assert "ttl" in refused(s.get(b, detail=1), 410)
+    refused(s.exec(b), 404), refused(s.destroy(b), 404)
+    assert [m.fields["id"] for m in s.list()] == [other] and len(engine.containers) == 2
+    s.up = True
+    assert wait_until(lambda: len(engine.containers) == 1)
+
+
 def test_copied_data_directory_is_refused(start, engine, data):
     s = start()
     b = s.box()

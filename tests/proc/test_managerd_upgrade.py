@@ -197,3 +197,17 @@ def test_session_that_says_another_version_when_it_is_up_is_ended(start, engine)
     x = s.session_of(b)[0]
     x.chan.send("S_DOWN", 0, {"why": 9}, "x")
     assert wait_until(lambda: x.id in s.killed) and s.exec(b).fields["status"] == 200
+
+
+def test_session_that_says_another_version_before_it_has_a_stream_is_ended(start, engine):
+    """Else the attach that is under way would be answered to nobody."""
+    b = old_box(start, engine)
+    engine.old.clear()
+    s = start(hold={"D_ATTACH"})
+    assert wait_until(lambda: s.held and s.sessions)
+    (x,) = s.sessions.values()
+    x.chan.send("S_DOWN", 0, {"why": layout.DOWN_VERSION, "guest_version": 7}, "guest version")
+    assert wait_until(lambda: x.id in s.killed)
+    s.release("D_ATTACH")
+    assert wait_until(lambda: s.exec(b).fields["status"] == 200)
+    assert s.p.alive() and "D_CREATE" not in s.seen

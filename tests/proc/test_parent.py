@@ -145,6 +145,7 @@ def engine_socket(parent, mode=0o660, gid=None):
         ({"MAX_SANDBOXES": "many"}, ["MAX_SANDBOXES"]),
         ({"MAX_SANDBOXES": "0"}, ["MAX_SANDBOXES"]),
         ({"MAX_SANDBOXES": ""}, ["MAX_SANDBOXES"]),
+        ({"MAX_SANDBOXES": "5001"}, ["MAX_SANDBOXES", "5000"]),
         ({"POOL": "-1"}, ["POOL", "IMAGE=N"]),
         ({"POOL": "python:3.12-slim=2,nonsense"}, ["POOL", "IMAGE=N"]),
         ({"POOL": "no/Such=1"}, ["POOL", "no/Such"]),

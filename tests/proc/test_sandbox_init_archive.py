@@ -436,6 +436,19 @@ def test_process_that_cannot_stand_still_is_409_and_all_goes_on(box):
     box.export()
 
 
+def test_two_snapshots_at_once_of_what_cannot_stand_still_are_both_409_and_all_goes_on(box):
+    code = "import ctypes, os, time\nif ctypes.CDLL(None).syscall(56, 0x4111, 0, 0, 0, 0) == 0:\n os.write(1, b'on'); time.sleep(60); os._exit(0)"
+    ch = box.exec(["python3", "-c", code])
+    ch.wait_for(layout.G_STDOUT)
+    both = [box.file(layout.G_EXPORT, "/workspace", flags=layout.G_FLAG_FREEZE) for _ in range(2)]
+    for export in both:
+        assert "stand still" in refused(409, lambda e=export: e.wait(10))
+    box.run("echo on")
+    ch.send(layout.G_KILL)
+    ch.wait()
+    box.export()
+
+
 def test_snapshot_that_nobody_fetches_is_given_up_after_thirty_seconds(box):
     box.write("big", os.urandom(2_000_000))
     box.run("sleep 503.5 & true")
