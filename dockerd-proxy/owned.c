@@ -8,6 +8,7 @@
 #include "common/pool_list.h"
 
 static struct owned *owned;
+static char removed[256][72]; /* the last ones: a list may have been made before that */
 
 struct owned *
 owned_find(const char *id)
@@ -64,8 +65,10 @@ owned_claim(struct owned *o, uint64_t sandbox, uint32_t generation)
 void
 owned_forget(struct owned *gone)
 {
+	static size_t next;
 	struct owned **o = &owned, *sibling;
 
+	strlcpy(removed[next++ % 256], gone->id, sizeof(removed[0]));
 	while (*o != gone)
 		o = &(*o)->next;
 	*o = gone->next;
@@ -151,6 +154,15 @@ struct list {
 	void (*done)(uint64_t, int);
 };
 
+static int
+was_removed(const char *id)
+{
+	for (size_t i = 0; i < 256; i++)
+		if (strcmp(removed[i], id) == 0)
+			return 1;
+	return 0;
+}
+
 static void
 item_report(const struct list *l, struct m_d_item *m, const char *name, uint64_t volume)
 {
@@ -158,6 +170,8 @@ item_report(const struct list *l, struct m_d_item *m, const char *name, uint64_t
 		m->sandbox = m->generation = m->pool = 0;
 	if (m->sandbox != 0)
 		m->pool = volume;
+	if (m->kind == ITEM_CONTAINER && was_removed(m->container))
+		return;
 	if (m->kind == ITEM_CONTAINER && owned_find(m->container) == NULL) {
 		struct owned *o = owned_named(m->sandbox, m->generation, m->pool);
 		if (o != NULL && o->id[0] == '\0')

@@ -164,7 +164,8 @@ box_compare(struct box *box, void *arg)
 	if ((box->state != BOX_RUNNING && box->state != BOX_STOPPED) || box->starting)
 		return;
 	item = item_find(box, ITEM_CONTAINER);
-	if (item != NULL && (!done || box->container[0] == '\0')) {
+	/* Later the list may be older than a removal: what has no container then gets a new one. */
+	if (item != NULL && !done) {
 		strlcpy(box->container, item->container, sizeof(box->container));
 		if (item->sandbox == 0)
 			start_name(box); /* a crash came before it */

@@ -277,6 +277,7 @@ class Server:
             d.send("D_STATE", m.id, {"container": m.fields["container"]} | state)
         elif m.name == "D_DESTROY":
             e.remove(m.fields["sandbox"], m.fields["generation"], m.fields["container"], m.fields["keep_volume"])
+            self.known &= set(e.containers)
             d.send("D_DONE", m.id)
         elif m.name == "D_LIST":
             if not self.answer_list:

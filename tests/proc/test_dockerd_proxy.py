@@ -849,6 +849,27 @@ def test_late_answer_to_a_removal_forgets_no_container_that_was_made_meanwhile(p
     os.close(proxy.ask("D_ATTACH", {"container": new}).fd)
 
 
+def test_list_that_is_older_than_a_removal_brings_no_container_back(proxy, engine):
+    c = proxy.container()
+    old, told = list(engine.containers.values()), threading.Event()
+
+    def late(conn, r):
+        told.wait(10)
+        return engine.send(conn, 200, old)
+
+    engine.rule(r"GET .*/containers/json", times=1, call=late)
+    listing = proxy.send("D_LIST")
+    assert wait_until(lambda: engine.find("GET .*/containers/json"))
+    assert proxy.ask("D_DESTROY", {"sandbox": 7, "generation": 1, "container": c, "keep_volume": 1}).name == "D_DONE"
+    told.set()
+    items = []
+    while (m := proxy.m.recv()).name != "D_LIST_END":
+        assert m.id == listing
+        items.append(m.fields["kind"])
+    assert items == [layout.ITEM_VOLUME]
+    os.close(proxy.ask("D_ATTACH", {"container": proxy.container(keep_volume=1)}).fd)
+
+
 def test_destroy_that_fails_says_so_and_can_be_repeated(proxy, engine):
     c = proxy.container()
     engine.rule("DELETE .*volumes", status=500, times=2)

@@ -211,3 +211,24 @@ def test_session_that_says_another_version_before_it_has_a_stream_is_ended(start
     s.release("D_ATTACH")
     assert wait_until(lambda: s.exec(b).fields["status"] == 200)
     assert s.p.alive() and "D_CREATE" not in s.seen
+
+
+def test_list_that_is_older_than_a_removal_is_not_believed(start, engine):
+    """The renewal fails behind the removal; the engine's list still has the container, which may be named no more."""
+    b = old_box(start, engine)
+    s = start(hold={"D_CREATE"}, fail={"D_CREATE": (layout.FAIL_ENGINE, "no")})
+    assert wait_until(lambda: "D_CREATE" in s.seen)
+    s.hold.add("D_LIST")
+    s.docker.send("D_ENGINE", 0, {"up": 1, "version": "20.10.24", "api": "1.41", "id": engine.identity})
+    assert wait_until(lambda: any(m.name == "D_LIST" for m in s.held))
+    (listing,) = (m for m in s.held if m.name == "D_LIST")
+    stale = {"sandbox": b, "generation": 1, "kind": layout.ITEM_CONTAINER, "state": layout.STATE_RUNNING, "container": f"{1:064x}"}
+    s.docker.send("D_ITEM", listing.id, stale)
+    s.held.remove(listing)
+    s.release("D_CREATE")
+    assert wait_until(lambda: s.get(b).fields["status"] == layout.SANDBOX_STOPPED)
+    s.docker.send("D_LIST_END", listing.id)
+    s.fail.clear()
+    s.hold.clear()
+    assert wait_until(lambda: s.exec(b).fields["status"] == 200)
+    assert s.p.alive() and not hasattr(s, "breach") and renewed(engine, b)
