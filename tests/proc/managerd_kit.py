@@ -276,8 +276,9 @@ class Server:
             state = {"state": c[2] if c else layout.STATE_GONE, "foreign_workspace": int(self.foreign)}
             d.send("D_STATE", m.id, {"container": m.fields["container"]} | state)
         elif m.name == "D_DESTROY":
+            before = set(e.containers)
             e.remove(m.fields["sandbox"], m.fields["generation"], m.fields["container"], m.fields["keep_volume"])
-            self.known &= set(e.containers)
+            self.known -= before - set(e.containers)
             d.send("D_DONE", m.id)
         elif m.name == "D_LIST":
             if not self.answer_list:

@@ -419,7 +419,7 @@ def test_commands_that_run_do_not_count_the_bodies_that_asked_for_them(server):
     for n in range(270):
         socks.append(server.connect())
         socks[-1].sendall(post(BOX_URL + "/exec", body))
-        assert until(lambda n=n: len(waiting) > n), n
+        assert wait_until(lambda n=n: len(waiting) > n), n
     server.on.clear()
     assert server("POST", BOX_URL + "/exec", data=body).status_code == 200
     for s in socks:
