@@ -13,22 +13,8 @@
 
 struct exec {
 	struct xfer x;
-	struct evbuffer *text[2]; /* stdout, stderr: escaped already */
-	struct output output[2];
-	int64_t kept, omitted;
+	struct capture output;
 };
-
-size_t
-output_add(struct output *o, struct evbuffer *out, const void *p, size_t n)
-{
-	return o->as_base64 ? out_base64(out, &o->base64, p, n) : json_escape(out, &o->utf8, p, n);
-}
-
-size_t
-output_end(struct output *o, struct evbuffer *out)
-{
-	return o->as_base64 ? out_base64_end(out, &o->base64) : json_escape_end(out, &o->utf8);
-}
 
 static int
 query_word(struct req *r, const char *name, const char *off, const char *on, int *set)
@@ -132,39 +118,21 @@ exec_detail(struct evbuffer *out, const struct r_exit *e)
 		evbuffer_add_printf(out, ",\"signal\":null");
 }
 
-/* What does not fit in the limit, or in what all requests may keep, is counted and forgotten. */
-static void
-keep_output(struct exec *e, int which, const uint8_t *p, size_t n)
-{
-	int64_t room = apid.config->num[CFG_MAX_EXEC_OUTPUT_BYTES] - e->kept;
-	size_t take = (int64_t)n <= room ? n : (size_t)room;
-
-	if (req_hold(e->x.r, 0) == -1)
-		take = 0;
-	e->kept += (int64_t)take;
-	e->omitted += (int64_t)(n - take);
-	req_hold(e->x.r, output_add(&e->output[which], e->text[which], p, take));
-}
-
 static void
 answer(struct exec *e, const struct r_exit *end)
 {
 	struct req *r = e->x.r;
 	struct evbuffer *out = buffer_new();
-	int i;
 
-	for (i = 0; i < 2; i++) {
-		output_end(&e->output[i], e->text[i]);
-		evbuffer_add_printf(out, i == 0 ? "{\"stdout\":\"" : "\",\"stderr\":\"");
-		evbuffer_add_buffer(out, e->text[i]);
-	}
+	evbuffer_add(out, "{", 1);
+	capture_write(&e->output, out);
 	evbuffer_add_printf(out,
-	    "\",\"exit_code\":%d,\"timed_out\":%s,\"truncated\":%s,\"duration_ms\":%lld",
-	    end->exit_code, end->timed_out ? "true" : "false", e->omitted > 0 ? "true" : "false",
-	    (long long)(end->duration_us / 1000));
+	    ",\"exit_code\":%d,\"timed_out\":%s,\"truncated\":%s,\"duration_ms\":%lld",
+	    end->exit_code, end->timed_out ? "true" : "false",
+	    e->output.omitted > 0 ? "true" : "false", (long long)(end->duration_us / 1000));
 	if (r->detail) {
 		exec_detail(out, end);
-		evbuffer_add_printf(out, ",\"omitted_bytes\":%lld", (long long)e->omitted);
+		evbuffer_add_printf(out, ",\"omitted_bytes\":%lld", (long long)e->output.omitted);
 	}
 	evbuffer_add(out, "}", 1);
 	req_reply(r, 200, out);
@@ -181,7 +149,7 @@ on_record(struct xfer *x, uint8_t type, const uint8_t *p, size_t n)
 		break;
 	case RECORD_STDOUT:
 	case RECORD_STDERR:
-		keep_output(e, type == RECORD_STDERR, p, n);
+		capture_add(&e->output, x->r, type == RECORD_STDERR, p, n);
 		break;
 	case RECORD_EXIT:
 		if (n == sizeof(end)) {
@@ -201,8 +169,7 @@ exec_free(struct req *r)
 	struct exec *e = r->state;
 
 	xfer_close(&e->x);
-	evbuffer_free(e->text[0]);
-	evbuffer_free(e->text[1]);
+	capture_free(&e->output);
 	free(e);
 	r->state = NULL;
 }
@@ -219,9 +186,7 @@ exec_run(struct req *r)
 		return;
 	if ((e = calloc(1, sizeof(*e))) == NULL)
 		fatal("calloc");
-	e->text[0] = buffer_new();
-	e->text[1] = buffer_new();
-	e->output[0].as_base64 = e->output[1].as_base64 = as_base64;
+	capture_init(&e->output, apid.config->num[CFG_MAX_EXEC_OUTPUT_BYTES], as_base64);
 	r->state = e;
 	r->cleanup = exec_free;
 	if (xfer_open(&e->x, r, &ops, &fd) == -1) {

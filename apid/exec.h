@@ -3,18 +3,8 @@
 #define APID_EXEC_H
 
 #include "apid/exec_request.h"
-#include "apid/json_out.h"
+#include "apid/output.h"
 #include "apid/xfer.h"
-
-/* Text of one of the two output streams on its way into JSON. */
-struct output {
-	struct utf8 utf8;
-	struct base64 base64;
-	int as_base64;
-};
-
-size_t output_add(struct output *, struct evbuffer *, const void *p, size_t n);
-size_t output_end(struct output *, struct evbuffer *);
 
 /* Checks the request (body: its JSON) and its query. -1: it was answered. */
 int exec_prepare(struct req *, json_t *body, struct exec_request *, int *as_base64);

@@ -154,6 +154,16 @@ add_workdir(struct evbuffer *out, const json_t *v)
 	evbuffer_add(out, dir, strlen(dir) + 1);
 }
 
+/* Takes the strings behind the head. */
+static void
+take_args(struct exec_request *e, struct evbuffer *strings, const struct r_args *head)
+{
+	evbuffer_prepend(strings, head, sizeof(*head));
+	e->args = strings;
+	e->job.args_len = (uint32_t)evbuffer_get_length(strings);
+	sha256(evbuffer_pullup(strings, -1), e->job.args_len, e->job.args_sha256);
+}
+
 static int
 write_args(json_t **v, struct exec_request *e, struct refusal *why)
 {
@@ -168,10 +178,7 @@ write_args(json_t **v, struct exec_request *e, struct refusal *why)
 		    "command and env are larger than 256 KiB, or one of them than 128 KiB");
 	}
 	add_workdir(strings, v[F_WORKDIR]);
-	evbuffer_prepend(strings, &head, sizeof(head));
-	e->args = strings;
-	e->job.args_len = (uint32_t)evbuffer_get_length(strings);
-	sha256(evbuffer_pullup(strings, -1), e->job.args_len, e->job.args_sha256);
+	take_args(e, strings, &head);
 	return 0;
 }
 
@@ -190,4 +197,18 @@ exec_request_parse(
 		return -1;
 	e->input = v[F_STDIN];
 	return write_args(v, e, why);
+}
+
+void
+exec_request_argv(const char *const *argv, int64_t timeout_us, struct exec_request *e)
+{
+	struct evbuffer *strings = buffer_new();
+	struct r_args head = {0};
+
+	memset(e, 0, sizeof(*e));
+	for (; argv[head.argc] != NULL; head.argc++)
+		evbuffer_add(strings, argv[head.argc], strlen(argv[head.argc]) + 1);
+	add_workdir(strings, NULL);
+	e->job.timeout_us = timeout_us;
+	take_args(e, strings, &head);
 }

@@ -21,5 +21,7 @@ struct exec_request {
 /* 0, or -1 and why; then there is nothing to free. */
 int exec_request_parse(
     json_t *body, const struct exec_limits *, struct exec_request *, struct refusal *);
+/* A command of our own, argv with a NULL behind it, in /workspace; it is not long. */
+void exec_request_argv(const char *const *argv, int64_t timeout_us, struct exec_request *);
 
 #endif

@@ -11,6 +11,9 @@
 
 #define WORKDIR_MAX 4079            /* bytes; with /workspace before it, a path of Linux */
 #define SNAPSHOT_CHARACTERS_MAX 128 /* of a name */
+#define RUN_CODE_MAX 100000         /* characters */
+#define RUN_TIMEOUT_MAX 300
+#define RUN_MEMORY_MAX 8192
 
 #define FIELDS_TEXT_(x) #x
 #define FIELDS_TEXT(x) FIELDS_TEXT_(x)
@@ -119,6 +122,41 @@
 	    "'examples': [2]")                                                                  \
 	X(MEMORY, "memory_mb", INTEGER, 16, NONE, MAX_MEMORY_MB,                                \
 	    "Memory in MiB. Not given: as the sandbox of the snapshot.", "'examples': [1024]")
+
+/* POST /v1/run. Other fields are not looked at, here and in limits. */
+#define RUN_FIELDS(X)                                                                          \
+	X(CODE, "code", STRING, 0, REQUIRED, NONE,                                             \
+	    "The program. It runs as `/workspace/main.py` or `main.js`, in `/workspace`.",     \
+	    "'minLength': 1, 'maxLength': " FIELDS_TEXT(                                       \
+		RUN_CODE_MAX) ", 'examples': ['print(6 * 7)']")                                \
+	X(LANGUAGE, "language", STRING, 0, NONE, NONE,                                         \
+	    "`python`, or `javascript`, which is also called `node`; in lower or upper case.", \
+	    "'default': 'python', 'examples': ['python']")                                     \
+	X(LIMITS, "limits", OBJECT, 0, NONE, NONE, "What it may use.",                         \
+	    "'anyOf': [{'$ref': '#/components/schemas/RunLimits'}, {'type': 'null'}], "        \
+	    "'examples': [{'timeout_seconds': 10, 'memory_mb': 128}]")                         \
+	X(SNAPSHOT, "snapshot", BOOL, 0, NONE, NONE,                                           \
+	    "Whether `/workspace` is kept as a snapshot, without the program itself.",         \
+	    "'default': false, 'examples': [false]")                                           \
+	X(FROM, "snapshot_id", STRING, 0, NONE, NONE,                                          \
+	    "The snapshot whose tree is in `/workspace` at the start.",                        \
+	    "'examples': ['snap_0d1e2f3a4b5c6d7e']")                                           \
+	X(EGRESS, "egress_allowlist", ANY, 0, NONE, NONE,                                      \
+	    "`null` or an empty list. Anything else is not available in this version.",        \
+	    "'type': 'array', 'maxItems': 0, 'items': {'type': 'string'}")
+
+#define RUN_LIMITS_FIELDS(X)                                                                   \
+	X(TIMEOUT, "timeout_seconds", INTEGER, 1, RUN_TIMEOUT_SECONDS, NONE,                   \
+	    "Time limit in seconds. Past it, the answer is `408`.",                            \
+	    "'maximum': " FIELDS_TEXT(RUN_TIMEOUT_MAX) ", 'examples': [10]")                   \
+	X(MEMORY, "memory_mb", INTEGER, 16, NONE, NONE,                                        \
+	    "Memory in MiB. Not given, or more than the server allows: `limits_applied` says " \
+	    "what it was.",                                                                    \
+	    "'maximum': " FIELDS_TEXT(RUN_MEMORY_MAX) ", 'examples': [128]")                   \
+	X(OUTPUT, "max_output_bytes", INTEGER, 1024, RUN_OUTPUT_BYTES, NONE,                   \
+	    "How many bytes of both outputs together are kept, at most the server's own "      \
+	    "limit.",                                                                          \
+	    "'examples': [65536]")
 
 #define FIELD_X_NAME(id, name, type, min, def, max, doc, more) F_##id,
 #define FIELD_X_ROW(id, name, type, min, def, max, doc, more) {name, FIELD_##type, min},

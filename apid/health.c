@@ -1,5 +1,5 @@
-/* GET /healthz: managerd's word about the engine; and when it has none, because its disk hangs,
- * say, that. */
+/* GET /healthz, and GET /health for clients of runs: managerd's word about the engine; and when it
+ * has none, because its disk hangs, say, that. */
 #include <event2/buffer.h>
 #include <event2/event.h>
 
@@ -31,6 +31,22 @@ on_silence(evutil_socket_t fd, short what, void *arg)
 	req_error(r, 503, "the server does not answer itself: is its data directory's disk stuck?");
 }
 
+/* Refused, or the engine is down. */
+static int
+is_ill(struct req *r, const struct answer *a)
+{
+	const struct m_health *h = a->payload;
+
+	r->call = 0;
+	if (a->type == MSG_REPLY)
+		req_pass_on(r, a);
+	else if (!h->engine_up)
+		req_error_text(r, 502, 0, a->tail, a->tail_len);
+	else
+		return 0;
+	return 1;
+}
+
 static void
 on_health(void *arg, const struct answer *a)
 {
@@ -38,15 +54,8 @@ on_health(void *arg, const struct answer *a)
 	const struct m_health *h = a->payload;
 	struct evbuffer *body;
 
-	r->call = 0;
-	if (a->type == MSG_REPLY) {
-		req_pass_on(r, a);
+	if (is_ill(r, a))
 		return;
-	}
-	if (!h->engine_up) {
-		req_error_text(r, 502, 0, a->tail, a->tail_len);
-		return;
-	}
 	body = buffer_new();
 	evbuffer_add_printf(body,
 	    "{\"status\":\"ok\",\"backend\":\"docker\",\"version\":\"" VERSION "\","
@@ -55,12 +64,26 @@ on_health(void *arg, const struct answer *a)
 	req_reply(r, 200, body);
 }
 
-void
-health_get(struct req *r)
+static void
+on_health_short(void *arg, const struct answer *a)
+{
+	struct req *r = arg;
+	struct evbuffer *body;
+
+	if (is_ill(r, a))
+		return;
+	body = buffer_new();
+	evbuffer_add_printf(
+	    body, "{\"status\":\"ok\",\"version\":\"" VERSION "\",\"backend\":\"docker\"}");
+	req_reply(r, 200, body);
+}
+
+static void
+ask_health(struct req *r, call_cb cb)
 {
 	struct m_none_am none = {0};
 
-	if ((r->call = call_new(CALL_HEALTH, on_health, r)) == 0) {
+	if ((r->call = call_new(CALL_HEALTH, cb, r)) == 0) {
 		req_overloaded(r);
 		return;
 	}
@@ -69,4 +92,16 @@ health_get(struct req *r)
 	r->cleanup = forget_timer;
 	evtimer_add((struct event *)r->state, &patience);
 	send_ASK_HEALTH(apid.managerd, r->call, &none, NULL, 0, -1);
+}
+
+void
+health_get(struct req *r)
+{
+	ask_health(r, on_health);
+}
+
+void
+health_short(struct req *r)
+{
+	ask_health(r, on_health_short);
 }

@@ -144,6 +144,8 @@ check_type(const struct field *f, json_t *v, struct refusal *why)
 		if (json_is_object(v) && all_strings(v))
 			return 0;
 		return refuse(why, 422, "%s: must be an object of strings", f->name);
+	case FIELD_OBJECT:
+		return json_is_object(v) ? 0 : refuse(why, 422, "%s: must be an object", f->name);
 	case FIELD_INTEGER:
 		if (is_integer(v) && json_int(v, 0) >= f->min)
 			return 0;
@@ -154,8 +156,9 @@ check_type(const struct field *f, json_t *v, struct refusal *why)
 	}
 }
 
-int
-json_fields(json_t *body, const struct field *field, size_t n, json_t **value, struct refusal *why)
+static int
+take_apart(json_t *body, const struct field *field, size_t n, int others, json_t **value,
+    struct refusal *why)
 {
 	const char *key;
 	json_t *v;
@@ -167,8 +170,10 @@ json_fields(json_t *body, const struct field *field, size_t n, json_t **value, s
 	json_object_foreach (body, key, v) {
 		for (i = 0; i < n && strcmp(field[i].name, key) != 0; i++)
 			;
-		if (i == n)
+		if (i == n && !others)
 			return refuse(why, 422, "%.64s: unknown field", key);
+		if (i == n)
+			continue;
 		if (json_is_null(v))
 			continue;
 		if (check_type(&field[i], v, why) == -1)
@@ -176,6 +181,19 @@ json_fields(json_t *body, const struct field *field, size_t n, json_t **value, s
 		value[i] = v;
 	}
 	return 0;
+}
+
+int
+json_fields(json_t *body, const struct field *field, size_t n, json_t **value, struct refusal *why)
+{
+	return take_apart(body, field, n, 0, value, why);
+}
+
+int
+json_some_fields(
+    json_t *body, const struct field *field, size_t n, json_t **value, struct refusal *why)
+{
+	return take_apart(body, field, n, 1, value, why);
 }
 
 int64_t

@@ -20,7 +20,15 @@ struct refusal {
 /* Returns 0 and the object (to be freed), or -1. */
 int json_parse(const char *p, size_t n, json_t **out, struct refusal *);
 
-enum field_type { FIELD_STRING, FIELD_INTEGER, FIELD_NUMBER, FIELD_BOOL, FIELD_STRINGS, FIELD_ANY };
+enum field_type {
+	FIELD_STRING,
+	FIELD_INTEGER,
+	FIELD_NUMBER,
+	FIELD_BOOL,
+	FIELD_STRINGS, /* an object of strings */
+	FIELD_OBJECT,
+	FIELD_ANY,
+};
 
 struct field {
 	const char *name;
@@ -31,9 +39,11 @@ struct field {
 /*
  * Takes the object apart: value[i] is the (borrowed) member of field[i], or NULL when it is missing
  * or null. Another member or a wrong type is refused with 422. body may be NULL: no member.
- * FIELD_STRINGS is an object of strings.
  */
 int json_fields(json_t *body, const struct field *, size_t n, json_t **value, struct refusal *);
+/* The same, but other members are not looked at. */
+int
+json_some_fields(json_t *body, const struct field *, size_t n, json_t **value, struct refusal *);
 
 /* An INTEGER member; fallback when v is NULL. */
 int64_t json_int(json_t *v, int64_t fallback);

@@ -80,6 +80,23 @@ call_forget(uint64_t id)
 		c->cb = NULL;
 }
 
+static void
+give_back(struct call *c, uint64_t id)
+{
+	c->open = 0;
+	c->next_free = first_free;
+	first_free = (uint32_t)id - 1;
+}
+
+void
+call_cancel(uint64_t id)
+{
+	struct call *c = find(id);
+
+	if (c != NULL)
+		give_back(c, id);
+}
+
 static int
 fits(enum call_kind kind, uint32_t type, int *last)
 {
@@ -118,11 +135,8 @@ on_message(struct chan *chan, struct msg *m)
 		fatalx("managerd answers with the wrong kind of message");
 	cb = c->cb;
 	arg = c->arg;
-	if (last) {
-		c->open = 0;
-		c->next_free = first_free;
-		first_free = (uint32_t)m->id - 1;
-	}
+	if (last)
+		give_back(c, m->id);
 	if (cb != NULL)
 		cb(arg, &a);
 }

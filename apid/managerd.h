@@ -30,6 +30,8 @@ void managerd_init(struct event_base *, int fd, void (*gone)(void));
 /* An id to send a request with; cb gets its answer(s), the last one ends it. 0: overloaded, refuse
  * with 503. */
 uint64_t call_new(enum call_kind, call_cb, void *arg);
+/* What this id was for is not asked after all. */
+void call_cancel(uint64_t id);
 /* Nobody wants the answer any more. */
 void call_forget(uint64_t id);
 

@@ -137,13 +137,32 @@ common_headers(struct req *r)
 		req_header(r, "Connection", "close");
 }
 
+static int
+has_detail(struct slice path)
+{
+#define DETAIL_X_PATH(text) {text, sizeof(text) - 1},
+	static const struct slice paths[] = {DETAIL_PATHS(DETAIL_X_PATH)};
+	size_t i;
+
+	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		if (path.n == paths[i].n && memcmp(path.p, paths[i].p, path.n) == 0)
+			return 1;
+	}
+	return 0;
+}
+
 static void
-error_body(struct evbuffer *body, int status, const char *text, size_t n)
+error_body(struct req *r, struct evbuffer *body, int status, const char *text, size_t n)
 {
 	evbuffer_add_printf(
 	    body, "{\"error\":{\"code\":\"%s\",\"message\":", req_status_code(status));
 	out_string(body, text, n);
-	evbuffer_add(body, "}}", 2);
+	evbuffer_add(body, "}", 1);
+	if (has_detail(r->path)) {
+		evbuffer_add_printf(body, ",\"detail\":");
+		out_string(body, text, n);
+	}
+	evbuffer_add(body, "}", 1);
 }
 
 static void
@@ -185,7 +204,7 @@ req_reply(struct req *r, int status, struct evbuffer *body)
 	if (skipped == -1 && status != 400) {
 		status = 400;
 		evbuffer_drain(out, evbuffer_get_length(out));
-		error_body(out, 400, malformed, sizeof(malformed) - 1);
+		error_body(r, out, 400, malformed, sizeof(malformed) - 1);
 	}
 	r->on_body = NULL;
 	send_whole(r, status, out);
@@ -208,7 +227,7 @@ send_error(struct req *r, int status, uint32_t retry_after, const char *text, si
 		snprintf(seconds, sizeof(seconds), "%u", retry_after);
 		req_header(r, "Retry-After", seconds);
 	}
-	error_body(body, status, text, n);
+	error_body(r, body, status, text, n);
 	req_reply(r, status, body);
 }
 

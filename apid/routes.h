@@ -14,6 +14,8 @@
  */
 #define ROUTE_TABLE(X)                                                   \
 	X(GET, NONE, OPEN, "/healthz", health_get)                       \
+	X(GET, NONE, OPEN, "/health", health_short)                      \
+	X(POST, JSON, KEY, "/v1/run", run_post)                          \
 	X(GET, NONE, KEY, "/v1/sandboxes", sandbox_list)                 \
 	X(POST, OPTIONAL, KEY, "/v1/sandboxes", sandbox_create)          \
 	X(GET, NONE, KEY, SANDBOX_PATH, sandbox_get)                     \
@@ -36,6 +38,11 @@
 	X(GET, NONE, DOCS, "/docs", page_get)                            \
 	X(GET, NONE, DOCS, "/console", page_get)                         \
 	X(GET, NONE, DOCS, "/assets/{name}", page_get)
+
+/* Where an error has its text also in "detail", which clients of runs read. */
+#define DETAIL_PATHS(X) \
+	X("/health")    \
+	X("/v1/run")
 
 enum route_body {
 	BODY_NONE,     /* the handler runs at once */

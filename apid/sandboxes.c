@@ -5,6 +5,7 @@
 
 #include "apid/apid.h"
 #include "apid/data.h"
+#include "apid/egress.h"
 #include "apid/env.h"
 #include "apid/fields.h"
 #include "apid/managerd.h"

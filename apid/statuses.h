@@ -26,6 +26,8 @@
 	    "sandbox sb_0123456789abcdef not found")                                               \
 	X(405, "Method Not Allowed", "method_not_allowed", "see `Allow`",                          \
 	    "this path knows GET, HEAD, OPTIONS")                                                  \
+	X(408, "Request Timeout", "timeout", "only of a run: the code ran past its time limit",    \
+	    "Execution timed out")                                                                 \
 	X(409, "Conflict", "conflict",                                                             \
 	    "the sandbox is busy, ended meanwhile, or an idempotency key was used for something "  \
 	    "else",                                                                                \

@@ -15,6 +15,8 @@ fail(struct xfer *x, int status, uint32_t retry_after, const char *text, size_t 
 	struct req *r = x->r;
 
 	r->authed = 1;
+	if (!r->started && x->ops->failed != NULL && x->ops->failed(x, status, text, n))
+		return;
 	if (!r->started) {
 		req_error_text(r, status, retry_after, text, n);
 	} else if (x->ops->broken != NULL) {
@@ -115,6 +117,7 @@ xfer_open(struct xfer *x, struct req *r, const struct xfer_ops *ops, int *fd)
 {
 	static const struct data_ops data_ops = {on_record, on_end, on_drained};
 
+	memset(x, 0, sizeof(*x));
 	x->r = r;
 	x->ops = ops;
 	if ((x->data = data_new(&data_ops, x, fd)) == NULL) {

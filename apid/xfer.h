@@ -16,6 +16,9 @@ struct xfer_ops {
 	void (*record)(struct xfer *, uint8_t type, const uint8_t *p, size_t n);
 	/* managerd has let it through; may be NULL. */
 	void (*accepted)(struct xfer *);
+	/* It was refused or failed before the head of the answer is out. 1: dealt with; else, and
+	 * when it is NULL, that is the answer. */
+	int (*failed)(struct xfer *, int status, const char *text, size_t n);
 	/* What was written has gone out; may be NULL. */
 	void (*drained)(struct xfer *);
 	/* It ends with an error after the head of the answer is out; NULL: cut the connection. */
@@ -33,7 +36,8 @@ struct xfer {
 	void (*upload_end)(struct xfer *);
 };
 
-/* Prepares call and data socket; *fd is the end to send. -1: the request was answered with 503. */
+/* Prepares call and data socket; *fd is the end to send. x may be one that was closed. -1: the
+ * request was answered with 503. */
 int xfer_open(struct xfer *, struct req *, const struct xfer_ops *, int *fd);
 void xfer_close(struct xfer *);
 /* The other side broke the rules of proto/data.h. */

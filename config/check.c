@@ -19,6 +19,7 @@
 #define DATA_DIR_MAX 800
 #define IMAGE_NAME_MAX 511
 #define WORD_MAX 64
+#define RUN_MEMORY_MIN 16
 
 static int
 all_graph(const char *p, size_t n)
@@ -88,7 +89,7 @@ check_names(const struct config *c, char *text)
 	static const char *const builtin[] = {"host", "none", "bridge", "default", "ingress"};
 	const char *net = c->str[CFG_NETWORK_NAME], *runtime = c->str[CFG_DOCKER_RUNTIME];
 	const char *image = c->str[CFG_DEFAULT_IMAGE], *list = c->str[CFG_ALLOWED_IMAGES], *item;
-	const char *hosts = c->str[CFG_ALLOWED_HOSTS];
+	const char *hosts = c->str[CFG_ALLOWED_HOSTS], *node = c->str[CFG_NODE_IMAGE];
 	size_t len;
 
 	if (!is_word(net))
@@ -103,6 +104,8 @@ check_names(const struct config *c, char *text)
 		    text, NAME(DOCKER_RUNTIME) ": must be a name of letters, digits and _.-");
 	if (!all_graph(image, strlen(image)) || strlen(image) > IMAGE_NAME_MAX)
 		return config_refuse(text, NAME(DEFAULT_IMAGE) ": must be the name of an image");
+	if (!all_graph(node, strlen(node)) || strlen(node) > IMAGE_NAME_MAX)
+		return config_refuse(text, NAME(NODE_IMAGE) ": must be the name of an image");
 	if (items_next(&list, &len) == NULL)
 		return config_refuse(text, NAME(ALLOWED_IMAGES) ": names no image; * allows all");
 	while ((item = items_next(&hosts, &len)) != NULL)
@@ -202,6 +205,23 @@ check_pool(const struct config *c, char *text)
 	return 0;
 }
 
+/* 0 stands for what a sandbox has. */
+static int
+check_runs(const struct config *c, char *text)
+{
+	static const struct {
+		int key;
+		const char *name;
+	} rows[] = {{CFG_RUN_MEMORY_MB, NAME(RUN_MEMORY_MB)},
+	    {CFG_RUN_MAX_MEMORY_MB, NAME(RUN_MAX_MEMORY_MB)}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (c->num[rows[i].key] != 0 && c->num[rows[i].key] < RUN_MEMORY_MIN)
+			return config_refuse(
+			    text, "%s: must be 0, or at least %d", rows[i].name, RUN_MEMORY_MIN);
+	return 0;
+}
+
 int
 config_check(struct settings *s, char *text)
 {
@@ -210,7 +230,7 @@ config_check(struct settings *s, char *text)
 	if (check_log_level(c, text) == -1 || check_keys(c, text) == -1 ||
 	    check_user(c, text) == -1 || check_names(c, text) == -1 ||
 	    check_network(c, text) == -1 || check_maxima(c, text) == -1 ||
-	    check_pool(c, text) == -1)
+	    check_runs(c, text) == -1 || check_pool(c, text) == -1)
 		return -1;
 	if (!all_graph(c->str[CFG_HOST], strlen(c->str[CFG_HOST])) ||
 	    strlen(c->str[CFG_HOST]) > 255)

@@ -33,8 +33,8 @@ static const struct row rows[CONFIG_KEYS] = {CONFIG_TABLE(ROW)};
 static const char *const foreign[] = {
     "API_KEY", "URL", "VERSION", "INSTALL", "TEST_IMAGE", "MCP_*"};
 
-/* Names of the older system: those that are ours under another name, and those for runs, which have
- * no effect here. */
+/* Names of the older system: those that are ours under another name, and one that has no meaning
+ * here. */
 static const struct {
 	const char *name;
 	int key; /* -1: no effect */
@@ -43,11 +43,11 @@ static const struct {
     {"PORT", CFG_PORT},
     {"LOG_LEVEL", CFG_LOG_LEVEL},
     {"DOCKER_IMAGE", CFG_DEFAULT_IMAGE},
-    {"DOCKER_NODE_IMAGE", -1},
-    {"DEFAULT_TIMEOUT_SECONDS", -1},
-    {"DEFAULT_MEMORY_MB", -1},
-    {"MAX_MEMORY_MB", -1},
-    {"MAX_OUTPUT_BYTES", -1},
+    {"DOCKER_NODE_IMAGE", CFG_NODE_IMAGE},
+    {"DEFAULT_TIMEOUT_SECONDS", CFG_RUN_TIMEOUT_SECONDS},
+    {"DEFAULT_MEMORY_MB", CFG_RUN_MEMORY_MB},
+    {"MAX_MEMORY_MB", CFG_RUN_MAX_MEMORY_MB},
+    {"MAX_OUTPUT_BYTES", CFG_RUN_OUTPUT_BYTES},
     {"EGRESS_ALLOWLIST", CFG_EGRESS_ALLOWLIST},
     {"SNAPSHOT_DIR", -1},
 };

@@ -134,6 +134,40 @@ static const struct property unpacked[] = {
     {"archive_bytes", "integer", "Bytes of the archive.", "'minimum': 0", "10240", 0},
 };
 
+static const struct property run_result[] = {
+    {"stdout", "string", "Standard output; what is not UTF-8 is U+FFFD.", "", "'45\\n'", 0},
+    {"stderr", "string", "Standard error, likewise.", "", "''", 0},
+    {"exit_code", "integer", "The program's own; 128 + N when signal N ended it.", "", "0", 0},
+    {"duration_ms", "integer", "How long it ran, in milliseconds.", "'minimum': 0", "14", 0},
+    {"language", "string", "As it was asked for, in lower case.", "", "'python'", 0},
+    {"backend", "string", "What ran it.", "", "'docker'", 0},
+    {"snapshot_id", "string?", "The snapshot, if one was asked for.", SNAPSHOT_ID, "null", 0},
+    {"limits_applied", "&RunLimitsApplied", "What it might use.", "", NULL, 0},
+    {"oom_killed", "boolean",
+	"Whether the kernel ended a process for want of memory, or, when `memory_mb` was given, "
+	"Python's `MemoryError` ended the program.",
+	"", "false", 0},
+    {"network_isolated", "boolean", "Whether there was no way out but `egress_allowlist`.", "",
+	"true", 0},
+    {"egress_allowlist", "array", "The hosts that it could reach.", "'items': {'type': 'string'}",
+	"[]", 0},
+    {"truncated", "boolean",
+	"Whether there was more output than was kept. A text that was cut ends with a whole "
+	"character.",
+	"", "false", 0},
+};
+
+static const struct property run_limits[] = {
+    {"timeout_seconds", "integer", "Time limit in seconds.", "'minimum': 1", "30", 0},
+    {"memory_mb", "integer", "Memory in MiB.", "'minimum': 16", "512", 0},
+};
+
+static const struct property short_health[] = {
+    {"status", "string", "The server and the engine work.", "'const': 'ok'", "'ok'", 0},
+    {"version", "string", "The server's version.", "", "'" VERSION "'", 0},
+    {"backend", "string", "What runs sandboxes.", "", "'docker'", 0},
+};
+
 static const struct property health[] = {
     {"status", "string", "The server and the engine work.", "'const': 'ok'", "'ok'", 0},
     {"backend", "string", "What runs sandboxes.", "", "'docker'", 0},
@@ -170,6 +204,10 @@ static const struct {
 	LENGTH(snapshot_info)},
     {"SnapshotList", "A list of snapshots.", 0, snapshot_list, LENGTH(snapshot_list)},
     {"Health", "Whether the server works.", 0, health, LENGTH(health)},
+    {"ShortHealth", "Whether the server works.", 0, short_health, LENGTH(short_health)},
+    {"RunResult", "What became of a program. Later versions may add fields.", 0, run_result,
+	LENGTH(run_result)},
+    {"RunLimitsApplied", "What a run might use.", 0, run_limits, LENGTH(run_limits)},
 };
 
 static json_t *

@@ -34,20 +34,25 @@ static const struct input command[] = {EXEC_FIELDS(INPUT_X_ROW)};
 static const struct input snapshot[] = {SNAPSHOT_FIELDS(INPUT_X_ROW)};
 static const struct input rollback[] = {ROLLBACK_FIELDS(INPUT_X_ROW)};
 static const struct input fork_input[] = {FORK_FIELDS(INPUT_X_ROW)};
+static const struct input run[] = {RUN_FIELDS(INPUT_X_ROW)};
+static const struct input run_limits[] = {RUN_LIMITS_FIELDS(INPUT_X_ROW)};
 
 static const struct {
 	const char *name, *doc;
 	const struct input *fields;
 	size_t n;
+	int open; /* other members are not looked at */
 } inputs[] = {
     {"SandboxCreate", "What a new sandbox is to be; all of it may be left out.", create,
-	LENGTH(create)},
-    {"SandboxTimeout", "A new end of a sandbox.", timeout, LENGTH(timeout)},
-    {"ExecRequest", "A command to run.", command, LENGTH(command)},
-    {"SnapshotCreate", "About a new snapshot.", snapshot, LENGTH(snapshot)},
-    {"Rollback", "Where to go back to.", rollback, LENGTH(rollback)},
+	LENGTH(create), 0},
+    {"SandboxTimeout", "A new end of a sandbox.", timeout, LENGTH(timeout), 0},
+    {"ExecRequest", "A command to run.", command, LENGTH(command), 0},
+    {"SnapshotCreate", "About a new snapshot.", snapshot, LENGTH(snapshot), 0},
+    {"Rollback", "Where to go back to.", rollback, LENGTH(rollback), 0},
     {"Fork", "What is to be other than in the sandbox that the snapshot was made of.", fork_input,
-	LENGTH(fork_input)},
+	LENGTH(fork_input), 0},
+    {"RunRequest", "A program to run.", run, LENGTH(run), 1},
+    {"RunLimits", "What a run may use.", run_limits, LENGTH(run_limits), 1},
 };
 
 /* A number as settings keep it: DEC in units of 1e-9. */
@@ -154,7 +159,8 @@ bodies_add(json_t *schemas)
 			put(o, "required", required);
 		else
 			json_decref(required);
-		put(o, "additionalProperties", json_false());
+		if (!inputs[i].open)
+			put(o, "additionalProperties", json_false());
 		put(schemas, inputs[i].name, o);
 	}
 }

@@ -29,6 +29,7 @@ tags(void)
 	    "{'name': 'Files', 'description': 'Move files and folders in and out.'}, "
 	    "{'name': 'Snapshots', 'description': 'Remember a workspace, go back, and branch "
 	    "off.'}, "
+	    "{'name': 'Runs', 'description': 'One program, one answer, nothing left.'}, "
 	    "{'name': 'Server', 'description': 'The server itself.'}, "
 	    "{'name': 'Pages', 'description': 'This document, and pages for a browser.'}]");
 }
@@ -50,7 +51,8 @@ error_schema(void)
 	    "{'error': {'type': 'object', 'properties': {'code': {'type': 'string', "
 	    "'description': 'For programs.'}, 'message': {'type': 'string', 'minLength': 1, "
 	    "'description': 'For people: what is wrong, and what can be done.'}}, 'required': "
-	    "['code', 'message'], 'additionalProperties': false}}, 'required': ['error'], "
+	    "['code', 'message'], 'additionalProperties': false}, 'detail': {'type': 'string', "
+	    "'description': 'The message again: of the paths of runs.'}}, 'required': ['error'], "
 	    "'additionalProperties': false");
 	json_t *code = o, *codes = json_array();
 

@@ -38,6 +38,29 @@ const struct operation operations[] = {
 	       "also when the engine hangs.",
 	.ok = {{200, JSON, "Health", "The server and the engine work.", NULL}},
 	.errors = "502"},
+    {.at = "GET /health",
+	.id = "getShortHealth",
+	.tag = "Runs",
+	.summary = "Whether the server works, in short",
+	.doc = "Needs no key. For clients of runs; `/healthz` says more.",
+	.ok = {{200, JSON, "ShortHealth", "The server and the engine work.", NULL}},
+	.errors = "502"},
+    {.at = "POST /v1/run",
+	.id = "runCode",
+	.tag = "Runs",
+	.summary = "Run a program in a sandbox of its own",
+	.doc =
+	    "The answer comes when the program has ended, and the sandbox is gone then. A program "
+	    "that fails is a result too; one that runs past its time limit is `408`. A client "
+	    "that goes away ends the run. Fields that do not exist are not looked at. An error "
+	    "of this path has its message also in `detail`.",
+	.body = "RunRequest",
+	.examples = "'python': {'code': 'print(sum(range(10)))'}, 'javascript': {'code': "
+		    "'console.log(6 * 7)', 'language': 'javascript', 'limits': {'timeout_seconds': "
+		    "5, 'memory_mb': 128}}, 'kept': {'code': 'print(1, file=open(`a.txt`, `w`))', "
+		    "'snapshot': true}",
+	.ok = {{200, JSON, "RunResult", "The program has run, whatever its exit code.", NULL}},
+	.errors = "408 409 413 429 502 507"},
     {.at = "GET /v1/sandboxes",
 	.id = "listSandboxes",
 	.tag = "Sandboxes",

@@ -59,7 +59,7 @@
 	X(DEFAULT_CPUS, DEC, "1.0", 1000000, 1024000000000, TO_MANAGERD, "CPUs of a sandbox")     \
 	X(MAX_CPUS, DEC, "4.0", 1000000, 1024000000000, TO_MANAGERD | TO_DOCKERD_PROXY | TO_APID, \
 	    "most CPUs of a sandbox")                                                             \
-	X(DEFAULT_MEMORY_MB, INT, "512", 16, 16777216, TO_MANAGERD | TO_DOCKERD_PROXY,            \
+	X(DEFAULT_MEMORY_MB, INT, "512", 16, 16777216, TO_MANAGERD | TO_DOCKERD_PROXY | TO_APID,  \
 	    "memory of a sandbox, in MiB; no swap")                                               \
 	X(MAX_MEMORY_MB, INT, "4096", 16, 16777216, TO_MANAGERD | TO_DOCKERD_PROXY | TO_APID,     \
 	    "most memory of a sandbox, in MiB")                                                   \
@@ -106,7 +106,15 @@
 	X(POOL, STR, "2", 0, 0, TO_MANAGERD | TO_DOCKERD_PROXY,                                   \
 	    "sandboxes kept ready: comma-separated IMAGE=N, or N of the default image; 0: none")  \
 	X(POOL_MEMORY_MB, INT, "4096", 0, 16777216, TO_MANAGERD | TO_DOCKERD_PROXY,               \
-	    "most memory of the sandboxes kept ready, in MiB: fewer are kept if it is less")
+	    "most memory of the sandboxes kept ready, in MiB: fewer are kept if it is less")      \
+	X(NODE_IMAGE, STR, "node:20-slim", 0, 0, TO_APID, "image of runs of JavaScript")          \
+	X(RUN_TIMEOUT_SECONDS, INT, "30", 1, 300, TO_APID,                                        \
+	    "time limit of a run that gives none, in seconds")                                    \
+	X(RUN_MEMORY_MB, INT, "0", 0, 16777216, TO_APID,                                          \
+	    "memory of a run that gives none, in MiB; 0: as of a sandbox")                        \
+	X(RUN_MAX_MEMORY_MB, INT, "0", 0, 16777216, TO_APID,                                      \
+	    "most memory of a run, in MiB: who asks for more gets this; 0: as of a sandbox")      \
+	X(RUN_OUTPUT_BYTES, INT, "1048576", 1024, 1073741824, TO_APID, "output kept of a run")
 
 enum config_type { CONFIG_INT, CONFIG_BOOL, CONFIG_STR, CONFIG_DEC };
 

@@ -5,7 +5,7 @@
     with SandboxClient() as client, client.create() as sandbox:
         print(sandbox.exec("python3 -c 'print(6 * 7)'").stdout)
 
-AsyncSandboxClient is the same for asyncio.
+AsyncSandboxClient is the same for asyncio, AgentboxClient for one-shot runs.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ._errors import (
     SandboxUnreachableError,
 )
 from ._models import ExecDetail, ExecEvent, ExecResult, FileInfo, SnapshotInfo
+from .agentbox import AgentboxClient, AgentboxError
 from .aio import AsyncExecStream, AsyncSandbox, AsyncSandboxClient, PendingSandbox
 from .client import DEFAULT_URL, ExecStream, Sandbox, SandboxClient
 
@@ -31,6 +32,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DEFAULT_URL",
+    "AgentboxClient",
+    "AgentboxError",
     "AsyncExecStream",
     "AsyncSandbox",
     "AsyncSandboxClient",

@@ -67,6 +67,31 @@ def health() -> Call[dict[str, Any]]:
     return Call(Request("GET", "/healthz", safe=True), _object(dict))
 
 
+def short_health() -> Call[dict[str, Any]]:
+    return Call(Request("GET", "/health", safe=True), _object(dict))
+
+
+def run(
+    code: str,
+    language: str,
+    timeout_seconds: Optional[int],
+    snapshot: bool,
+    snapshot_id: Optional[str],
+    memory_mb: Optional[int],
+    egress_allowlist: Optional[Sequence[str]],
+) -> Call[dict[str, Any]]:
+    limits = _given(timeout_seconds=timeout_seconds, memory_mb=memory_mb)
+    body = _given(
+        code=code,
+        language=language,
+        limits=limits or None,
+        snapshot=True if snapshot else None,
+        snapshot_id=snapshot_id or None,
+        egress_allowlist=list(egress_allowlist) if egress_allowlist is not None else None,
+    )
+    return Call(Request("POST", "/v1/run", json=body, seconds=timeout_seconds, pulls=True), _object(dict))
+
+
 def create(
     image: Optional[str],
     cpus: Optional[float],
