@@ -26,7 +26,7 @@ BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
 KEY = "e2e-key-0123456789abcdef"
 PROGRAMS = ("agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "sessiond")
 CODES = {
-    400: "invalid_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 409: "conflict",
+    400: "invalid_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 408: "timeout", 409: "conflict",
     410: "gone", 413: "payload_too_large", 414: "uri_too_long", 415: "unsupported_media_type", 417: "expectation_failed",
     422: "validation_error", 429: "limit_exceeded", 431: "headers_too_large", 500: "internal_error", 501: "not_implemented",
     502: "backend_error", 503: "unavailable", 505: "http_version_not_supported", 507: "insufficient_storage",

@@ -1,9 +1,15 @@
 """Small images made on the spot: a static busybox and what a test wants around it."""
 
+import fcntl
 import io
 import os
+import subprocess
 import tarfile
 import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NODE_IMAGE = "node:20-slim"
 
 BUSYBOX = "/bin/busybox"
 APPLETS = "sh cat echo ls mkdir rm true false sleep touch id stat head tail seq tr wc dd df kill ps ln chmod find printf env test yes sha256sum cut nohup setsid pidof truncate"
@@ -55,3 +61,15 @@ def load(engine, ref, members, *changes):
 def tiny(engine, ref="tiny:1", *changes, **more):
     """A busybox image, with further members."""
     return load(engine, ref, busybox() | more.get("members", {}), *changes)
+
+
+def node(engine, ref=NODE_IMAGE):
+    """Debian's Node under the name that users have; built once, and loaded once into each engine."""
+    tar = ROOT / "build/images/debian-node-bookworm.tar"
+    tar.parent.mkdir(parents=True, exist_ok=True)
+    with open(tar.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if engine.api("GET", f"/v1.41/images/{ref}/json")[0] != 200:
+            subprocess.run([ROOT / "tools/image", "bookworm", tar, "nodejs,ca-certificates"], check=True)
+            engine.import_tar(tar, ref, 'CMD ["node"]')
+    return ref

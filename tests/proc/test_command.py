@@ -207,7 +207,7 @@ def test_doctor_says_what_would_not_work(tmp_path, engine, word):
         ({"info": INFO | {"SecurityOptions": ["name=seccomp"]}}, "weak", "AppArmor"),
         ({"info": INFO | {"SwapLimit": False}}, "weak", "swap"),
         ({"info": INFO | {"LiveRestoreEnabled": False}}, "note", "no live-restore"),
-        ({"env": {"AGENTBOX_MAX_MEMORY_MB": "5"}}, "note", "AGENTBOX_MAX_MEMORY_MB"),
+        ({"env": {"AGENTBOX_SNAPSHOT_DIR": "/tmp/x"}}, "note", "AGENTBOX_SNAPSHOT_DIR"),
     ],
 )
 def test_doctor_says_what_is_weaker(tmp_path, engine, level, word):

@@ -213,9 +213,14 @@ stronger_sources_win_in_any_order(void **state)
 static void
 names_of_the_older_system_are_taken_warned_about_or_refused(void **state)
 {
-	static const char *const idle[] = {"AGENTBOX_DEFAULT_TIMEOUT_SECONDS",
-	    "AGENTBOX_DEFAULT_MEMORY_MB", "AGENTBOX_MAX_MEMORY_MB", "AGENTBOX_MAX_OUTPUT_BYTES",
-	    "AGENTBOX_DOCKER_NODE_IMAGE", "AGENTBOX_SNAPSHOT_DIR", "AGENTBOX_SOMETHING_ELSE"};
+	static const char *const idle[] = {"AGENTBOX_SNAPSHOT_DIR", "AGENTBOX_SOMETHING_ELSE"};
+	static const struct {
+		const char *name;
+		int key;
+	} runs[] = {{"AGENTBOX_DEFAULT_TIMEOUT_SECONDS", CFG_RUN_TIMEOUT_SECONDS},
+	    {"AGENTBOX_DEFAULT_MEMORY_MB", CFG_RUN_MEMORY_MB},
+	    {"AGENTBOX_MAX_MEMORY_MB", CFG_RUN_MAX_MEMORY_MB},
+	    {"AGENTBOX_MAX_OUTPUT_BYTES", CFG_RUN_OUTPUT_BYTES}};
 	struct settings *s = *state;
 
 	assert_int_equal(put(s, "AGENTBOX_PORT", "81"), 0);
@@ -224,6 +229,15 @@ names_of_the_older_system_are_taken_warned_about_or_refused(void **state)
 	assert_string_equal(s->c.str[CFG_DEFAULT_IMAGE], "img");
 	assert_int_equal(put(s, "AGENTBOX_EGRESS_ALLOWLIST", "a.example"), 0);
 	assert_string_equal(s->c.str[CFG_EGRESS_ALLOWLIST], "a.example");
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		char value[16];
+
+		snprintf(value, sizeof(value), "%zu", i == 0 ? 20 : 2000 + i);
+		assert_int_equal(put(s, runs[i].name, value), 0);
+		assert_int_equal(s->c.num[runs[i].key], i == 0 ? 20 : 2000 + i);
+	}
+	assert_int_equal(put(s, "AGENTBOX_DOCKER_NODE_IMAGE", "node:1"), 0);
+	assert_string_equal(s->c.str[CFG_NODE_IMAGE], "node:1");
 	assert_int_equal(put(s, "AGENTBOX_PORT", "x"), -1);
 	assert_non_null(strstr(text, "AGENTBOX_PORT"));
 	for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {

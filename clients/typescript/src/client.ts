@@ -29,6 +29,16 @@ export interface ClientOptions {
   fetch?: Fetch | undefined;
 }
 
+/** The way to a server. */
+export function connect(options: ClientOptions): Link {
+  const seconds = options.timeoutSeconds ?? 300;
+  const retries = options.retries ?? 2;
+  if (!(seconds > 0)) throw new SandboxConfigError("timeoutSeconds must be above 0");
+  if (!Number.isInteger(retries) || retries < 0) throw new SandboxConfigError("retries must be a whole number from 0");
+  const fetcher: Fetch = options.fetch ?? ((url, init) => fetch(url, init));
+  return new Link(new Http(place(options.baseUrl, options.apiKey), seconds, retries, fetcher), options.timeoutSeconds ?? PULL);
+}
+
 /**
  * A client of one server.
  *
@@ -48,12 +58,7 @@ export class SandboxClient {
 
   /** @throws SandboxConfigError for an address or a key that cannot be */
   constructor(options: ClientOptions = {}) {
-    const seconds = options.timeoutSeconds ?? 300;
-    const retries = options.retries ?? 2;
-    if (!(seconds > 0)) throw new SandboxConfigError("timeoutSeconds must be above 0");
-    if (!Number.isInteger(retries) || retries < 0) throw new SandboxConfigError("retries must be a whole number from 0");
-    const fetcher: Fetch = options.fetch ?? ((url, init) => fetch(url, init));
-    this.#link = new Link(new Http(place(options.baseUrl, options.apiKey), seconds, retries, fetcher), options.timeoutSeconds ?? PULL);
+    this.#link = connect(options);
   }
 
   /** Where the server is, without the key. */

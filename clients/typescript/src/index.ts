@@ -1,5 +1,6 @@
 /** Client of agent-sandbox for every runtime that has `fetch`. */
 
+export { AgentboxClient, type RunOptions } from "./agentbox.js";
 export type { ByteSource, Content, Progress } from "./body.js";
 export { SandboxClient, type ClientOptions } from "./client.js";
 export {
@@ -31,4 +32,17 @@ export type {
   WriteOptions,
 } from "./options.js";
 export { Sandbox } from "./sandbox.js";
-export type { Bytes, ExecDetail, ExecEvent, ExecResult, ExitEvent, FileInfo, Health, OutputEvent, SandboxData, SnapshotInfo } from "./types.js";
+export type {
+  Bytes,
+  ExecDetail,
+  ExecEvent,
+  ExecResult,
+  ExitEvent,
+  FileInfo,
+  Health,
+  OutputEvent,
+  RunResult,
+  SandboxData,
+  ShortHealth,
+  SnapshotInfo,
+} from "./types.js";

@@ -50,6 +50,11 @@ export class Link {
     );
   }
 
+  /** Has a program run, which may take so many seconds; once. */
+  run<T>(path: string, json: object, seconds: number, signal: AbortSignal | undefined, convert: (value: unknown) => T): Promise<T> {
+    return this.get({ method: "POST", path, json, patience: this.#pull + seconds, signal }, convert);
+  }
+
   fork(snapshot: SnapshotInfo | string, options: ForkOptions): Promise<SandboxData> {
     const json = fields({
       timeout_seconds: options.timeoutSeconds,

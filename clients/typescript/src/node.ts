@@ -4,6 +4,7 @@ import { createReadStream, readFileSync, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { AgentboxClient as BaseRuns } from "./agentbox.js";
 import type { ByteSource, Content } from "./body.js";
 import { SandboxClient as Base, type ClientOptions } from "./client.js";
 import { SandboxConfigError, oneLine } from "./errors.js";
@@ -64,6 +65,14 @@ export class SandboxClient extends Base {
   /** @throws SandboxConfigError for an address, a key or a key file that cannot be */
   constructor(options: ClientOptions = {}) {
     super({ ...options, apiKey: options.apiKey ?? keyFromFiles(options) });
+  }
+}
+
+/** As the `AgentboxClient` of `agent-sandbox-sdk`, with keys from files as `SandboxClient`. */
+export class AgentboxClient extends BaseRuns {
+  /** @throws SandboxConfigError for an address, a key or a key file that cannot be */
+  constructor(baseUrl?: string, options: Omit<ClientOptions, "baseUrl"> = {}) {
+    super(baseUrl, { ...options, apiKey: options.apiKey ?? keyFromFiles({ ...options, baseUrl }) });
   }
 }
 

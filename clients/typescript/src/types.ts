@@ -105,6 +105,29 @@ export interface Health {
   readonly workspaceQuota: "hard" | "soft" | null;
 }
 
+export interface ShortHealth {
+  readonly status: string;
+  readonly version: string;
+  readonly backend: string;
+}
+
+/** What became of a program, with the names that the server itself uses. */
+export interface RunResult {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exit_code: number;
+  readonly duration_ms: number;
+  readonly language: string;
+  readonly backend: string;
+  readonly snapshot_id: string | null;
+  readonly limits_applied: { readonly timeout_seconds: number; readonly memory_mb: number };
+  readonly oom_killed: boolean;
+  readonly network_isolated: boolean;
+  readonly egress_allowlist: readonly string[];
+  /** Whether there was more output than was kept. */
+  readonly truncated: boolean;
+}
+
 /** Thrown by the functions below; who asked says where the answer came from. */
 export class Misshapen extends Error {}
 
@@ -236,5 +259,29 @@ export function toHealth(value: unknown): Health {
     version: field(o, "version", "string"),
     confinement: maybe(o, "confinement", "string") as Health["confinement"],
     workspaceQuota: maybe(o, "workspace_quota", "string") as Health["workspaceQuota"],
+  };
+}
+
+export function toShortHealth(value: unknown): ShortHealth {
+  const o = object(value);
+  return { status: field(o, "status", "string"), version: field(o, "version", "string"), backend: field(o, "backend", "string") };
+}
+
+export function toRunResult(value: unknown): RunResult {
+  const o = object(value);
+  const limits = object(o["limits_applied"]);
+  return {
+    stdout: field(o, "stdout", "string"),
+    stderr: field(o, "stderr", "string"),
+    exit_code: field(o, "exit_code", "number"),
+    duration_ms: field(o, "duration_ms", "number"),
+    language: field(o, "language", "string"),
+    backend: field(o, "backend", "string"),
+    snapshot_id: maybe(o, "snapshot_id", "string"),
+    limits_applied: { timeout_seconds: field(limits, "timeout_seconds", "number"), memory_mb: field(limits, "memory_mb", "number") },
+    oom_killed: field(o, "oom_killed", "boolean"),
+    network_isolated: field(o, "network_isolated", "boolean"),
+    egress_allowlist: list(o, "egress_allowlist") as string[],
+    truncated: field(o, "truncated", "boolean"),
   };
 }

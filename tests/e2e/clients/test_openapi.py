@@ -255,7 +255,18 @@ def test_examples_of_api_md_are_answers_of_the_document():
                     continue
             else:
                 raise AssertionError(f"no schema has the fields of {line}")
-    assert shown == {"Health", "Sandbox", "ExecResult", "OutputEvent", "ExitEvent", "FileInfo", "Snapshot", "Error"}
+    assert shown == {
+        "Health",
+        "ShortHealth",
+        "Sandbox",
+        "ExecResult",
+        "OutputEvent",
+        "ExitEvent",
+        "FileInfo",
+        "Snapshot",
+        "RunResult",
+        "Error",
+    }
 
 
 def test_parameters_are_those_that_the_server_reads_and_api_md_names():
