@@ -96,6 +96,7 @@ enum guest_type {
 		    8 bytes */
 	G_END,   /* struct g_end, text; final */
 	G_DIAL,  /* struct g_dial, then the name: 1 … DIAL_NAME_MAX bytes of any value */
+	G_LISTENS, /* struct g_listens, text: the answer to EGRESS; channel 0 */
 };
 
 /* Integers little-endian, structs packed by hand to multiples of 8. */
@@ -198,6 +199,12 @@ struct g_dial {
 	uint16_t port; /* not 0 */
 	uint8_t how;   /* enum dial_how */
 	uint8_t pad[5];
+};
+
+/* The text says what is wrong with the first listener that could not be had. */
+struct g_listens {
+	uint32_t listeners;
+	uint32_t failed;
 };
 
 struct g_dialed {

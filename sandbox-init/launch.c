@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,14 +11,32 @@
 #include "sandbox-init/launch.h"
 #include "sandbox-init/supervisor.h"
 
+#define FILES_WANTED 4096
+
 static int dev_null = -1;
 static mode_t commands_umask;
+static struct rlimit commands_files;
+
+/* Pipes of commands, connections and listeners together may be more than a command's share. */
+static void
+raise_files(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return;
+	commands_files = r;
+	r.rlim_cur = r.rlim_max < FILES_WANTED ? r.rlim_max : FILES_WANTED;
+	if (r.rlim_cur > commands_files.rlim_cur)
+		setrlimit(RLIMIT_NOFILE, &r);
+}
 
 void
 launch_init(void)
 {
 	dev_null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	commands_umask = umask(0);
+	raise_files();
 }
 
 /* Each pair is {read end, write end}; ours is made non-blocking. */
@@ -82,7 +101,8 @@ launch_workdir(struct channel *ch, const char *dir)
 int
 launch(const struct args *a, int with_stdin, int must_exist, struct launched *l)
 {
-	struct spawn s = {.umask = commands_umask, .must_exist = must_exist, .args = a};
+	struct spawn s = {
+	    .umask = commands_umask, .must_exist = must_exist, .files = commands_files, .args = a};
 	int p[NPIPES][2], error;
 
 	if (make_pipes(p, with_stdin) < 0)

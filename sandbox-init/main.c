@@ -18,9 +18,11 @@
 #include "proto/guest.h"
 #include "sandbox-init/cgroup.h"
 #include "sandbox-init/channel.h"
+#include "sandbox-init/dial.h"
 #include "sandbox-init/exec.h"
 #include "sandbox-init/freeze.h"
 #include "sandbox-init/launch.h"
+#include "sandbox-init/listen.h"
 #include "sandbox-init/loop.h"
 #include "sandbox-init/stream.h"
 #include "sandbox-init/sweep.h"
@@ -67,6 +69,8 @@ hello(const struct frame *f)
 	memcpy(&h, f->data, sizeof(h));
 	freeze_abort();
 	channel_reset();
+	listen_stop();
+	dial_reset();
 	stream_drop();
 	h.version = GUEST_VERSION;
 	h.pad = 0;
@@ -83,6 +87,10 @@ on_frame(const struct frame *f)
 			hello(f);
 		else if (f->type == G_KILL_ALL && attached)
 			exec_kill_all();
+		else if (f->type == G_EGRESS && attached)
+			listen_start((const char *)f->data, f->len);
+	} else if (attached && f->channel > GUEST_CHANNELS) {
+		dial_frame(f);
 	} else if (attached) {
 		channel_frame(f);
 	}

@@ -188,6 +188,8 @@ supervisor_run(const struct spawn *s)
 	pid = fork();
 	if (pid == 0) {
 		umask(s->umask);
+		if (s->files.rlim_max > 0)
+			setrlimit(RLIMIT_NOFILE, &s->files);
 		command_run(s->args, missing);
 	}
 	if (pid < 0) {

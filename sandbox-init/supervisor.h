@@ -4,6 +4,7 @@
 #define SANDBOX_INIT_SUPERVISOR_H
 
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 struct args;
@@ -12,7 +13,8 @@ struct spawn {
 	int in, out, err; /* what the command gets as 0, 1, 2 */
 	int report;       /* where struct report goes */
 	mode_t umask;
-	int must_exist; /* that there is no such program is reported, not complained of */
+	int must_exist;      /* that there is no such program is reported, not complained of */
+	struct rlimit files; /* RLIMIT_NOFILE; zeros: leave it */
 	const struct args *args;
 };
 

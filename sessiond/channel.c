@@ -154,14 +154,11 @@ channel_end(struct job *j, const struct frame *f)
 	return (j->kind & JOB_FILES) ? pack_end(j, &end) : file_end(j, &end);
 }
 
-/* Channel 0. */
 static const char *
-channel_zero(struct session *s, const struct frame *f)
+channel_stat(struct session *s, const struct frame *f)
 {
 	struct g_stat stat;
 
-	if (f->type != G_STAT || f->len != sizeof(stat))
-		return "unexpected frame on channel 0";
 	if (guest_charge(&s->guest, COST_STAT) == -1)
 		return "too many control frames";
 	memcpy(&stat, f->data, sizeof(stat));
@@ -169,6 +166,16 @@ channel_zero(struct session *s, const struct frame *f)
 		return "negative free space";
 	session_disk(s, &stat);
 	return NULL;
+}
+
+static const char *
+channel_zero(struct session *s, const struct frame *f)
+{
+	if (f->type == G_STAT && f->len == sizeof(struct g_stat))
+		return channel_stat(s, f);
+	if (f->type == G_LISTENS && f->len >= sizeof(struct g_listens))
+		return dial_listens(s, f);
+	return "unexpected frame on channel 0";
 }
 
 static const struct channel_rule *

@@ -17,6 +17,7 @@
 #include "proto/dial.h"
 #include "sessiond/dial.h"
 #include "sessiond/session.h"
+#include "sessiond/text.h"
 
 #define DIAL_GIVE_MIN (GUEST_DIAL_WINDOW / 4)
 /* Of GUEST_BUDGET: some thousands a second; sandbox-init keeps to fewer. */
@@ -45,8 +46,27 @@ struct dial {
 void
 dial_announce(struct session *s)
 {
-	if (s->state == SESSION_UP && s->egress)
-		guest_send(s, G_EGRESS, 0, s->egress_list, s->egress_len);
+	if (s->state != SESSION_UP || !s->egress)
+		return;
+	s->announced++;
+	guest_send(s, G_EGRESS, 0, s->egress_list, s->egress_len);
+}
+
+const char *
+dial_listens(struct session *s, const struct frame *f)
+{
+	char text[GUEST_TEXT_MAX + 1];
+	struct g_listens g;
+
+	if (s->announced == 0 || f->len > sizeof(g) + GUEST_TEXT_MAX)
+		return "an answer that nobody asked for";
+	s->announced--;
+	memcpy(&g, f->data, sizeof(g));
+	text_clean((const char *)f->data + sizeof(g), f->len - sizeof(g), text, sizeof(text));
+	if (g.failed > 0)
+		log_warnx("%s: %u of the addresses of its way out cannot be had: %.160s", s->name,
+		    g.failed, text);
+	return NULL;
 }
 
 static void

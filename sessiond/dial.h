@@ -12,6 +12,8 @@ struct session;
 
 /* Tells the guest that there is a way out, if there is one and the guest is up. */
 void dial_announce(struct session *);
+/* The answer to that. NULL, or why it is a breach. */
+const char *dial_listens(struct session *, const struct frame *);
 /* Handles one frame of a dial's channel. NULL, or why it is a breach. */
 const char *dial_frame(struct session *, const struct frame *);
 /* managerd's answer to S_DIAL id. */

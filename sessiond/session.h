@@ -43,7 +43,8 @@ struct session {
 	unsigned njobs;
 	unsigned nexecs; /* with a channel */
 
-	uint8_t egress; /* it has a way out */
+	uint8_t egress;     /* it has a way out */
+	unsigned announced; /* EGRESS was sent so often and not yet answered */
 	char *egress_list;
 	uint32_t egress_len;
 	struct dial *dials[GUEST_DIALS]; /* of channel GUEST_CHANNELS + 1 + index */

@@ -12,6 +12,7 @@ Credit is given back at once unless Sandbox(credit=False) or channel.credit = Fa
 
 import os
 import random
+import resource
 import signal
 import socket
 import struct
@@ -101,8 +102,83 @@ class Channel:
         return e
 
 
+class Dial:
+    """A connection that somebody inside wants."""
+
+    def __init__(self, box, number, data):
+        f = layout.unpack("g_dial", data)
+        self.box, self.number, self.how, self.port, self.name = box, number, f["how"], f["port"], data[8:]
+        assert self.port and 1 <= len(self.name) <= layout.DIAL_NAME_MAX and f["how"] <= layout.DIAL_HTTP
+        self.data, self.ended, self.closed, self.sent_close, self.judged = b"", False, False, False, False
+        self.window = self.credit = layout.GUEST_DIAL_WINDOW
+
+    def came(self, type, data):
+        assert not self.closed, "a frame behind the last one"
+        if type == layout.G_DATA:
+            assert self.judged and not self.ended and 0 < len(data) <= self.credit
+            self.credit -= len(data)
+            self.data += data
+        elif type == layout.G_WINDOW:
+            self.window += layout.unpack("g_number", data)["n"]
+            assert self.window <= layout.GUEST_DIAL_WINDOW
+        elif type == layout.G_DATA_END:
+            assert self.judged and not self.ended and data == b""
+            self.ended = True
+        else:
+            assert (type, data) == (layout.G_CLOSE, b"")
+            self.closed = True
+            if self.sent_close:
+                del self.box.dials[self.number]
+
+    def verdict(self, verdict=layout.DIAL_OK, text=b""):
+        self.judged = True
+        self.box.send(layout.G_DIALED, self.number, layout.pack("g_dialed", {"verdict": verdict}) + text)
+        if verdict != layout.DIAL_OK:
+            self.close()
+
+    def send(self, data):
+        """Within the window, reading frames while it is used up."""
+        for at in range(0, len(data), 16384):
+            piece = data[at : at + 16384]
+            while self.window < len(piece) and not self.closed:
+                self.box.until(lambda had=self.window: self.window > had or self.closed)
+            if self.closed:
+                return
+            self.window -= len(piece)
+            self.box.send(layout.G_DATA, self.number, piece)
+
+    def end(self):
+        self.box.send(layout.G_DATA_END, self.number)
+
+    def close(self):
+        self.sent_close = True
+        self.box.send(layout.G_CLOSE, self.number)
+        if self.closed:
+            del self.box.dials[self.number]
+
+    def give(self, n):
+        self.credit += n
+        self.box.send(layout.G_WINDOW, self.number, layout.pack("g_number", {"n": n}))
+
+    def read(self, n, timeout=10):
+        """n bytes; all that there is until the end with -1. Credit goes back as they come."""
+        out = b""
+        while len(out) < n or n < 0:
+            self.box.until(lambda: self.data or self.ended or self.closed, timeout)
+            if not self.data:
+                break
+            got, self.data = self.data, b""
+            out += got
+            if not self.ended:
+                self.give(len(got))
+        return out
+
+    def until_closed(self, timeout=10):
+        self.box.until(lambda: self.closed, timeout)
+
+
 class Sandbox:
-    def __init__(self, options=(), uid=None, hello=True, credit=True, workspace=None):
+    def __init__(self, options=(), uid=None, hello=True, credit=True, workspace=None, hosts=None, files=None):
         if not LAUNCH.exists():
             subprocess.run(["make", str(LAUNCH.relative_to(layout.ROOT))], cwd=layout.ROOT, check=True)
         self.uid = uid or random.randrange(20000, 60000)  # of its own, since the kernel counts processes by it
@@ -113,8 +189,21 @@ class Sandbox:
             os.chown(self.dir, self.uid, self.uid)
             os.chmod(self.dir, 0o755)
         self.channels, self.stats, self.rest, self.acks = {}, [], b"", []
+        self.dials, self.listens = {}, []
+        if hosts is not None:
+            self.hosts = tempfile.NamedTemporaryFile("w", prefix="hosts-")  # noqa: SIM115 - lives as long as the sandbox
+            self.hosts.write(hosts)
+            self.hosts.flush()
+            os.chmod(self.hosts.name, 0o644)
+            options = [*options, "-H", self.hosts.name]
         self.sock, theirs = socket.socketpair()
-        self.process = subprocess.Popen([LAUNCH, "-u", str(self.uid), "-w", self.dir, *options, INIT], stdin=theirs, stdout=theirs, cwd="/")
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, files)
+
+        self.process = subprocess.Popen(
+            [LAUNCH, "-u", str(self.uid), "-w", self.dir, *options, INIT], stdin=theirs, stdout=theirs, cwd="/", preexec_fn=files and limit
+        )
         theirs.close()
         if hello:
             self.hello()
@@ -159,8 +248,12 @@ class Sandbox:
         self.rest += more
         while (parsed := layout.parse_frame(self.rest)) is not None:
             type, number, data, self.rest = parsed
-            if number:
+            if number > layout.GUEST_CHANNELS:
+                self.dial_came(type, number, data)
+            elif number:
                 self.channels[number].came(type, data)
+            elif type == layout.G_LISTENS:
+                self.listens.append((layout.unpack("g_listens", data), data[8:].decode()))
             elif type == layout.G_STAT:
                 self.stats.append(layout.unpack("g_stat", data))
             else:
@@ -184,7 +277,7 @@ class Sandbox:
         nonce = random.getrandbits(64)
         self.raw(bytes(layout.GUEST_PADDING))
         self.send(layout.G_HELLO, 0, layout.pack("g_hello", {"nonce": nonce, "version": layout.GUEST_VERSION}))
-        self.channels = {}
+        self.channels, self.dials = {}, {}
         want = layout.frame(layout.G_HELLO_ACK, 0, layout.pack("g_hello", {"nonce": nonce, "version": layout.GUEST_VERSION}))
         data, end = self.rest, time.monotonic() + timeout
         while want not in data:
@@ -198,6 +291,27 @@ class Sandbox:
         number = number or next(n for n in range(1, layout.GUEST_CHANNELS + 1) if n not in self.channels)
         ch = self.channels[number] = Channel(self, number)
         return ch
+
+    # Connections out.
+
+    def egress(self, *entries):
+        """({"listeners": n, "failed": n}, text)"""
+        self.send(layout.G_EGRESS, 0, "\n".join(entries).encode())
+        n = len(self.listens)
+        self.until(lambda: len(self.listens) > n)
+        return self.listens[-1]
+
+    def dial_came(self, type, number, data):
+        if type == layout.G_DIAL:
+            assert number not in self.dials, "the number is still in use"
+            self.dials[number] = Dial(self, number, data)
+        else:
+            self.dials[number].came(type, data)
+
+    def next_dial(self, timeout=10):
+        """The oldest one that has no verdict yet."""
+        self.until(lambda: any(not d.judged for d in self.dials.values()), timeout)
+        return next(d for d in self.dials.values() if not d.judged)
 
     # Commands.
 

@@ -2,15 +2,17 @@
  * Starts sandbox-init as a container would: PID 1 of its own pid, mount, ipc and net namespaces, an
  * unprivileged user without capabilities, a read-only root with /workspace, /tmp and /proc. Run as
  * root: guest_launch [-w WORKSPACE] [-u UID] [-p PROCESSES] [-x FILE_SIZE] [-t TMP_SIZE] [-n] [-T]
- * [-c CGROUP] INIT -n: openat2(2) answers ENOSYS. -T: O_TMPFILE answers EOPNOTSUPP. -c: a memory
- * cgroup directory (version 1) to live in. -W SIZE: /workspace is a tmpfs of that size instead.
- * Standard input and output become those of INIT.
+ * [-c CGROUP] [-H HOSTS] [-L] INIT -n: openat2(2) answers ENOSYS. -T: O_TMPFILE answers EOPNOTSUPP.
+ * -c: a memory cgroup directory (version 1) to live in. -W SIZE: /workspace is a tmpfs of that size
+ * instead. -H: this file is /etc/hosts. -L: low ports are for privileged users. Standard input and
+ * output become those of INIT.
  */
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/filter.h>
+#include <net/if.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,18 +20,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *workspace, *workspace_size, *tmp_size = "16m", *cgroup;
+static const char *workspace, *workspace_size, *tmp_size = "16m", *cgroup, *hosts;
 static uid_t uid = 1000;
 static rlim_t processes, file_size;
-static int no_openat2, no_tmpfile;
+static int no_openat2, no_tmpfile, low_ports_closed;
 
 static void
 must(int r, const char *what)
@@ -39,7 +43,7 @@ must(int r, const char *what)
 }
 
 static void
-bind(const char *from, const char *to, unsigned long flags)
+put(const char *from, const char *to, unsigned long flags)
 {
 	must(mount(from, to, NULL, MS_BIND | MS_REC, NULL), from);
 	if (flags)
@@ -65,7 +69,7 @@ borrow(const char *dir)
 		return;
 	}
 	must(mkdir(to, 0755), to);
-	bind(dir, to, MS_RDONLY);
+	put(dir, to, MS_RDONLY);
 }
 
 static void
@@ -80,6 +84,8 @@ make_root(const char *init)
 	must(mount("root", "/mnt", "tmpfs", 0, "mode=755"), "root");
 	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
 		borrow(dirs[i]);
+	if (hosts != NULL)
+		put(hosts, "/mnt/etc/hosts", MS_RDONLY);
 	must(mkdir("/mnt/workspace", 0755), "workspace");
 	must(mkdir("/mnt/tmp", 0755), "tmp");
 	must(mkdir("/mnt/proc", 0755), "proc");
@@ -90,7 +96,7 @@ make_root(const char *init)
 		must(mount("workspace", "/mnt/workspace", "tmpfs", MS_NOSUID | MS_NODEV, opts),
 		    "workspace");
 	} else if (workspace != NULL) {
-		bind(workspace, "/mnt/workspace", 0);
+		put(workspace, "/mnt/workspace", 0);
 	}
 	snprintf(opts, sizeof(opts), "mode=1777,size=%s", tmp_size);
 	must(mount("tmp", "/mnt/tmp", "tmpfs", MS_NOSUID | MS_NODEV, opts), "tmp");
@@ -98,7 +104,7 @@ make_root(const char *init)
 	if (cgroup != NULL)
 		must(mount(cgroup, "/mnt/sys/fs/cgroup/memory", NULL, MS_BIND, NULL), cgroup);
 	close(open("/mnt/.agent-sandbox/init", O_CREAT | O_WRONLY, 0555));
-	bind(init, "/mnt/.agent-sandbox/init", MS_RDONLY);
+	put(init, "/mnt/.agent-sandbox/init", MS_RDONLY);
 	must(mount(NULL, "/mnt", NULL, MS_REMOUNT | MS_RDONLY, "mode=755"), "read-only root");
 	must(chdir("/mnt"), "root");
 	must(mount(".", "/", NULL, MS_MOVE, NULL), "move");
@@ -135,6 +141,22 @@ limit(int what, rlim_t n)
 		must(setrlimit(what, &r), "rlimit");
 }
 
+/* As engines have it: loopback is up, and low ports are for everybody. */
+static void
+network(void)
+{
+	struct ifreq r = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	must(fd, "socket");
+	must(ioctl(fd, SIOCSIFFLAGS, &r), "lo");
+	close(fd);
+	fd = open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_WRONLY);
+	if (fd >= 0 && !low_ports_closed)
+		must((int)write(fd, "0", 1), "low ports");
+	close(fd);
+}
+
 static void
 become_pid1(const char *init)
 {
@@ -142,6 +164,7 @@ become_pid1(const char *init)
 	int cap, fd;
 
 	make_root(init);
+	network();
 	must(sethostname("sandbox", 7), "hostname");
 	for (cap = 0; cap < 64; cap++)
 		prctl(PR_CAPBSET_DROP, cap);
@@ -180,7 +203,7 @@ main(int argc, char **argv)
 	int c, status;
 	pid_t pid;
 
-	while ((c = getopt(argc, argv, "w:W:u:p:x:t:c:nT")) != -1) {
+	while ((c = getopt(argc, argv, "w:W:u:p:x:t:c:H:nTL")) != -1) {
 		switch (c) {
 		case 'w':
 			workspace = optarg;
@@ -202,6 +225,12 @@ main(int argc, char **argv)
 			break;
 		case 'c':
 			cgroup = optarg;
+			break;
+		case 'H':
+			hosts = optarg;
+			break;
+		case 'L':
+			low_ports_closed = 1;
 			break;
 		case 'n':
 			no_openat2 = 1;
