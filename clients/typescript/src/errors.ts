@@ -36,7 +36,7 @@ export class SandboxAPIError extends SandboxError {
     this.statusCode = statusCode;
     this.code = oneLine(code, 100);
     this.retryAfter = more.retryAfter;
-    this.requestId = more.requestId;
+    this.requestId = more.requestId === undefined ? undefined : oneLine(more.requestId, 100);
   }
 }
 

@@ -85,6 +85,7 @@ test("refusals_are_typed_and_carry_code_text_and_request", async (t) => {
     assert.deepEqual([error.statusCode, error.code, error.message, error.requestId], [status, "some_code", "do this next", "req_1"]);
     assert.equal(error.name, type.name);
   }
+  assert.equal(new sdk.SandboxAPIError(400, "c", "m", { requestId: "r\x9b31m\n" }).requestId, "r\ufffd31m");
 });
 
 test("a_429_says_when_to_come_back_and_is_never_repeated", async (t) => {

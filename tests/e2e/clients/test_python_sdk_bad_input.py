@@ -493,10 +493,10 @@ def test_errors_can_be_made_shown_and_sent_to_another_process(name):
     "text, seconds", [("3", 3), ("x", None), ("-1", None), ("", None), ("9" * 400, 86400), ("Mon, 01 Jan 2001 00:00:00 GMT", 0)]
 )
 def test_retry_after_in_any_shape_is_seconds_or_nothing(client, trap, text, seconds):
-    trap.on("POST /v1/sandboxes$", t.refusal(429, "limit_exceeded", Retry_After=text, X_Request_Id="r7"))
+    trap.on("POST /v1/sandboxes$", t.refusal(429, "limit_exceeded", Retry_After=text, X_Request_Id="r7\u009b31m\u202e"))
     with pytest.raises(sdk.SandboxLimitError) as full:
         client.create()
-    assert (full.value.retry_after, full.value.request_id) == (seconds, "r7")
+    assert (full.value.retry_after, full.value.request_id) == (seconds, "r7\ufffd31m\ufffd")
 
 
 def test_error_in_a_block_is_not_hidden_by_the_end_of_the_block(client, trap):

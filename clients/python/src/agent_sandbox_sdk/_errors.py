@@ -47,7 +47,7 @@ class SandboxAPIError(Exception):
         self.code = code
         self.message = message
         self.retry_after = retry_after
-        self.request_id = request_id
+        self.request_id = None if request_id is None else one_line(request_id)
 
     def __reduce__(self) -> Any:
         more = {"retry_after": self.retry_after, "request_id": self.request_id}
