@@ -295,17 +295,3 @@ data_prewritten(struct evbuffer *out)
 	close(fds[0]);
 	return fds[1];
 }
-
-int
-data_nothing(void)
-{
-	struct r_done done = {0};
-	struct evbuffer *out = buffer_new();
-	int fd;
-
-	data_record_header(out, RECORD_DONE, sizeof(done));
-	evbuffer_add(out, &done, sizeof(done));
-	fd = data_prewritten(out);
-	evbuffer_free(out);
-	return fd;
-}

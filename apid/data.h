@@ -33,8 +33,6 @@ void data_pause(struct data *, int on);
 
 /* For records that are all there before the other end has started: the end to hand on, or -1. */
 int data_prewritten(struct evbuffer *);
-/* One that is at its end: records of nothing but DONE. */
-int data_nothing(void);
 void data_record_header(struct evbuffer *, uint8_t type, size_t n);
 
 #endif

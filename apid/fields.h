@@ -124,26 +124,30 @@
 	    "Memory in MiB. Not given: as the sandbox of the snapshot.", "'examples': [1024]")
 
 /* POST /v1/run. Other fields are not looked at, here and in limits. */
-#define RUN_FIELDS(X)                                                                          \
-	X(CODE, "code", STRING, 0, REQUIRED, NONE,                                             \
-	    "The program. It runs as `/workspace/main.py` or `main.js`, in `/workspace`.",     \
-	    "'minLength': 1, 'maxLength': " FIELDS_TEXT(                                       \
-		RUN_CODE_MAX) ", 'examples': ['print(6 * 7)']")                                \
-	X(LANGUAGE, "language", STRING, 0, NONE, NONE,                                         \
-	    "`python`, or `javascript`, which is also called `node`; in lower or upper case.", \
-	    "'default': 'python', 'examples': ['python']")                                     \
-	X(LIMITS, "limits", OBJECT, 0, NONE, NONE, "What it may use.",                         \
-	    "'anyOf': [{'$ref': '#/components/schemas/RunLimits'}, {'type': 'null'}], "        \
-	    "'examples': [{'timeout_seconds': 10, 'memory_mb': 128}]")                         \
-	X(SNAPSHOT, "snapshot", BOOL, 0, NONE, NONE,                                           \
-	    "Whether `/workspace` is kept as a snapshot, without the program itself.",         \
-	    "'default': false, 'examples': [false]")                                           \
-	X(FROM, "snapshot_id", STRING, 0, NONE, NONE,                                          \
-	    "The snapshot whose tree is in `/workspace` at the start.",                        \
-	    "'examples': ['snap_0d1e2f3a4b5c6d7e']")                                           \
-	X(EGRESS, "egress_allowlist", ANY, 0, NONE, NONE,                                      \
-	    "`null` or an empty list. Anything else is not available in this version.",        \
-	    "'type': 'array', 'maxItems': 0, 'items': {'type': 'string'}")
+#define RUN_FIELDS(X)                                                                              \
+	X(CODE, "code", STRING, 0, REQUIRED, NONE,                                                 \
+	    "The program. It runs as `/workspace/main.py` or `main.js`, in `/workspace`.",         \
+	    "'minLength': 1, 'maxLength': " FIELDS_TEXT(                                           \
+		RUN_CODE_MAX) ", 'examples': ['print(6 * 7)']")                                    \
+	X(LANGUAGE, "language", STRING, 0, NONE, NONE,                                             \
+	    "`python`, or `javascript`, which is also called `node`; in lower or upper case.",     \
+	    "'default': 'python', 'examples': ['python']")                                         \
+	X(LIMITS, "limits", OBJECT, 0, NONE, NONE, "What it may use.",                             \
+	    "'anyOf': [{'$ref': '#/components/schemas/RunLimits'}, {'type': 'null'}], "            \
+	    "'examples': [{'timeout_seconds': 10, 'memory_mb': 128}]")                             \
+	X(SNAPSHOT, "snapshot", BOOL, 0, NONE, NONE,                                               \
+	    "Whether `/workspace` is kept as a snapshot, without the program itself.",             \
+	    "'default': false, 'examples': [false]")                                               \
+	X(FROM, "snapshot_id", STRING, 0, NONE, NONE,                                              \
+	    "The snapshot whose tree is in `/workspace` at the start.",                            \
+	    "'examples': ['snap_0d1e2f3a4b5c6d7e']")                                               \
+	X(EGRESS, "egress_allowlist", ANY, 0, NONE, NONE,                                          \
+	    "The hosts that it may reach, and nothing else: `host`, `host:port`, `*.host`, an IP " \
+	    "address or a CIDR; without a port, 80 and 443. An empty list: no way out. Not "       \
+	    "given: the server's own list, if it has one.",                                        \
+	    "'type': 'array', 'maxItems': " FIELDS_TEXT(                                           \
+		EGRESS_ENTRIES_MAX) ", 'items': {'type': 'string'}, 'examples': "                  \
+				    "[['api.example.com', '*.example.org:443']]")
 
 #define RUN_LIMITS_FIELDS(X)                                                                   \
 	X(TIMEOUT, "timeout_seconds", INTEGER, 1, RUN_TIMEOUT_SECONDS, NONE,                   \

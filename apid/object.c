@@ -5,6 +5,7 @@
 
 #include "apid/apid.h"
 #include "apid/auth.h"
+#include "apid/data.h"
 #include "apid/json_out.h"
 #include "apid/object.h"
 #include "apid/route.h"
@@ -27,8 +28,9 @@ piece(const char **p, const char *end)
 	return start;
 }
 
-void
-object_egress(struct evbuffer *out, const char *list, size_t n)
+/* Entries with '\n' between them. */
+static void
+egress_list(struct evbuffer *out, const char *list, size_t n)
 {
 	const char *end = list + n, *newline;
 
@@ -41,6 +43,16 @@ object_egress(struct evbuffer *out, const char *list, size_t n)
 			evbuffer_add(out, ",", 1);
 	}
 	evbuffer_add(out, "]", 1);
+}
+
+void
+object_egress(struct evbuffer *out, const struct m_sandbox *s, const char *tail, size_t n)
+{
+	size_t before = strlen(tail) + 1 + s->labels_len; /* a NUL stands behind every tail */
+
+	if (before > n)
+		before = n;
+	egress_list(out, tail + before, n - before);
 }
 
 void
@@ -77,7 +89,7 @@ object_sandbox(struct evbuffer *out, const struct m_sandbox *s, const char *tail
 	}
 	evbuffer_add_printf(out, "},\"backend\":\"docker\",\"egress_allowlist\":");
 	if (s->egress)
-		object_egress(out, labels_end, (size_t)(end - labels_end));
+		egress_list(out, labels_end, (size_t)(end - labels_end));
 	else
 		evbuffer_add(out, "null", 4);
 	evbuffer_add(out, "}", 1);
@@ -217,4 +229,36 @@ object_idempotency(struct req *r, struct m_create *m)
 		sha256("", 0, parts + 32);
 	sha256(parts, sizeof(parts), m->idem_body);
 	return 0;
+}
+
+int
+object_create_data(json_t *env, json_t *labels, json_t *egress)
+{
+	struct r_done done = {0};
+	struct evbuffer *out = buffer_new();
+	const char *name;
+	json_t *v;
+	size_t i;
+	int fd;
+
+	json_object_foreach (env, name, v) {
+		data_record_header(out, RECORD_ENV, strlen(name) + 1 + json_string_length(v));
+		evbuffer_add(out, name, strlen(name));
+		evbuffer_add(out, "=", 1);
+		evbuffer_add(out, json_string_value(v), json_string_length(v));
+	}
+	json_object_foreach (labels, name, v) {
+		data_record_header(out, RECORD_LABEL, strlen(name) + 1 + json_string_length(v));
+		evbuffer_add(out, name, strlen(name) + 1);
+		evbuffer_add(out, json_string_value(v), json_string_length(v));
+	}
+	json_array_foreach (egress, i, v) {
+		data_record_header(out, RECORD_EGRESS, json_string_length(v));
+		evbuffer_add(out, json_string_value(v), json_string_length(v));
+	}
+	data_record_header(out, RECORD_DONE, sizeof(done));
+	evbuffer_add(out, &done, sizeof(done));
+	fd = data_prewritten(out);
+	evbuffer_free(out);
+	return fd;
 }

@@ -9,8 +9,8 @@
 struct evbuffer;
 
 void object_sandbox(struct evbuffer *, const struct m_sandbox *, const char *tail, size_t n);
-/* The entries of an egress allowlist, with '\n' between them, as an array. */
-void object_egress(struct evbuffer *, const char *list, size_t n);
+/* Its egress allowlist as an array; an empty one if it has none. */
+void object_egress(struct evbuffer *, const struct m_sandbox *, const char *tail, size_t n);
 void object_snapshot(struct evbuffer *, const struct m_snapshot *, const char *tail, size_t n);
 /* Answers of managerd that are one object: 200, or 201, or its refusal. arg is the request. */
 void object_answer_ok(void *arg, const struct answer *);
@@ -29,6 +29,9 @@ int object_fields(struct req *, const struct field *, size_t n, json_t **value);
 int object_call(struct req *, enum call_kind, call_cb, struct m_ask *ask);
 /* The same for the message that is only the id in the path. */
 int object_ask_id(struct req *, enum call_kind, call_cb, struct m_id *);
+/* What travels beside a CREATE, as records; returns the end for managerd, or -1 when it does not
+ * fit, which a bug would be. */
+int object_create_data(json_t *env, json_t *labels, json_t *egress);
 /* Idempotency-Key: 0, or -1 when the request was refused. */
 int object_idempotency(struct req *, struct m_create *);
 

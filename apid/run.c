@@ -43,6 +43,7 @@ struct run {
 	size_t last_len;
 	char image[IMAGE_MAX + 1];
 	uint8_t network;
+	struct evbuffer *egress; /* its list, as JSON */
 	uint64_t snapshot;
 };
 
@@ -69,6 +70,7 @@ run_over(struct req *r)
 	run->r = NULL;
 	xfer_close(&run->x);
 	evbuffer_free(run->code);
+	evbuffer_free(run->egress);
 	capture_free(&run->output);
 	if (run->making == 0)
 		run_free(run);
@@ -113,14 +115,15 @@ run_answer(struct run *run)
 	evbuffer_add_printf(out,
 	    ",\"exit_code\":%d,\"duration_ms\":%lld,\"language\":\"%s\",\"backend\":\"docker\","
 	    "\"snapshot_id\":%s%s%s,\"limits_applied\":{\"timeout_seconds\":%lld,\"memory_mb\":"
-	    "%lld},\"oom_killed\":%s,\"network_isolated\":%s,\"egress_allowlist\":[],"
-	    "\"truncated\":%s}",
+	    "%lld},\"oom_killed\":%s,\"network_isolated\":%s,\"egress_allowlist\":",
 	    run->end.exit_code, (long long)(run->end.duration_us / 1000), run->want.language->name,
 	    run->snapshot != 0 ? "\"" : "",
 	    run->snapshot != 0 ? id_text(snapshot, "snap_", run->snapshot) : "null",
 	    run->snapshot != 0 ? "\"" : "", (long long)run->want.timeout_s,
 	    (long long)run->want.memory_mb, starved ? "true" : "false",
-	    run->network ? "false" : "true", run->output.omitted > 0 ? "true" : "false");
+	    run->network ? "false" : "true");
+	evbuffer_add_buffer(out, run->egress);
+	evbuffer_add_printf(out, ",\"truncated\":%s}", run->output.omitted > 0 ? "true" : "false");
 	req_reply(run->r, 200, out);
 }
 
@@ -349,6 +352,7 @@ on_made(void *arg, const struct answer *a)
 	else if (a->type == MSG_REPLY)
 		not_made(run, a);
 	else {
+		object_egress(run->egress, made, a->tail, a->tail_len);
 		run->r->authed = 1;
 		run->r->id = run->box;
 		run_write(run);
@@ -369,7 +373,8 @@ run_make(struct run *run)
 	m.memory_mb = want->memory_mb;
 	m.ttl_s = life < most ? life : most;
 	m.snapshot = want->from;
-	if ((fd = data_nothing()) == -1) {
+	m.egress = want->egress != NULL;
+	if ((fd = object_create_data(NULL, NULL, want->egress)) == -1) {
 		req_overloaded(run->r);
 		return;
 	}
@@ -397,8 +402,9 @@ run_post(struct req *r)
 	run->r = r;
 	run->want = want;
 	run->code = buffer_new();
+	run->egress = buffer_new();
 	evbuffer_add(run->code, json_string_value(want.code), json_string_length(want.code));
-	run->want.code = NULL; /* goes with the body */
+	run->want.code = NULL; /* goes with the body, as egress does */
 	capture_init(&run->output, want.output_bytes, 0);
 	req_ask(r, &run->ask);
 	r->state = run;

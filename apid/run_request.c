@@ -1,7 +1,6 @@
 /* Checks the body of POST /v1/run (run_request.h). */
 #include <string.h>
 
-#include "apid/egress.h"
 #include "apid/env.h"
 #include "apid/fields.h"
 #include "apid/run_request.h"

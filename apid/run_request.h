@@ -15,10 +15,10 @@ struct language {
 
 struct run_request {
 	const struct language *language;
-	const json_t *code;   /* borrowed */
-	const json_t *egress; /* borrowed; NULL: not given */
-	uint64_t from;        /* snapshot, or 0 */
-	int64_t timeout_s;    /* as it will be applied and reported */
+	const json_t *code; /* borrowed */
+	json_t *egress;     /* borrowed; NULL: not given */
+	uint64_t from;      /* snapshot, or 0 */
+	int64_t timeout_s;  /* as it will be applied and reported */
 	int64_t timeout_us;
 	int64_t memory_mb;
 	int64_t output_bytes;

@@ -5,7 +5,6 @@
 
 #include "apid/apid.h"
 #include "apid/data.h"
-#include "apid/egress.h"
 #include "apid/env.h"
 #include "apid/fields.h"
 #include "apid/managerd.h"
@@ -60,40 +59,6 @@ read_create(json_t *body, struct m_create *m, json_t **v, struct refusal *why)
 	return 0;
 }
 
-/* These as records; returns the end for managerd, or -1 when they do not fit, which a bug would be.
- */
-static int
-write_create_data(json_t *env, json_t *labels, json_t *egress)
-{
-	struct r_done done = {0};
-	struct evbuffer *out = buffer_new();
-	const char *name;
-	json_t *v;
-	size_t i;
-	int fd;
-
-	json_object_foreach (env, name, v) {
-		data_record_header(out, RECORD_ENV, strlen(name) + 1 + json_string_length(v));
-		evbuffer_add(out, name, strlen(name));
-		evbuffer_add(out, "=", 1);
-		evbuffer_add(out, json_string_value(v), json_string_length(v));
-	}
-	json_object_foreach (labels, name, v) {
-		data_record_header(out, RECORD_LABEL, strlen(name) + 1 + json_string_length(v));
-		evbuffer_add(out, name, strlen(name) + 1);
-		evbuffer_add(out, json_string_value(v), json_string_length(v));
-	}
-	json_array_foreach (egress, i, v) {
-		data_record_header(out, RECORD_EGRESS, json_string_length(v));
-		evbuffer_add(out, json_string_value(v), json_string_length(v));
-	}
-	data_record_header(out, RECORD_DONE, sizeof(done));
-	evbuffer_add(out, &done, sizeof(done));
-	fd = data_prewritten(out);
-	evbuffer_free(out);
-	return fd;
-}
-
 void
 sandbox_create(struct req *r)
 {
@@ -110,7 +75,7 @@ sandbox_create(struct req *r)
 	if (object_idempotency(r, &m) == -1)
 		return;
 	/* First, since a call that was opened must be sent. */
-	if ((fd = write_create_data(v[F_ENV], v[F_LABELS], v[F_EGRESS])) == -1) {
+	if ((fd = object_create_data(v[F_ENV], v[F_LABELS], v[F_EGRESS])) == -1) {
 		req_overloaded(r);
 		return;
 	}
