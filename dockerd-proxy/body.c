@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/egress.h"
+
 #define MIB (INT64_C(1024) * 1024)
 #define INIT_IN_IMAGE "/.agent-sandbox/init"
 #define NETWORK_INTERFACE "agent-sandbox0" /* fixed, so that packet filter rules can name it */
@@ -191,6 +193,26 @@ body_sandbox(const struct m_d_create *m, const char *volume)
 	put(c, "Labels", labels(m->sandbox == 0 && m->pool != 0 ? "pool" : "sandbox"));
 	put(c, "HostConfig", host_config(m, volume));
 	return c;
+}
+
+/* The n-th name gets the address 127.64.0.0 + n, on which the sandbox's init listens. */
+void
+body_hosts(json_t *sandbox, const char *names, size_t len)
+{
+	json_t *hosts = json_array();
+	const char *end, *p;
+	char host[EGRESS_NAME_MAX + sizeof(":127.64.255.255")];
+	unsigned n = 0;
+
+	for (p = names; p < names + len; p = end + 1) {
+		if ((end = memchr(p, '\n', (size_t)(names + len - p))) == NULL)
+			end = names + len;
+		n++;
+		snprintf(host, sizeof(host), "%.*s:127.64.%u.%u", (int)(end - p), p, n >> 8 & 255,
+		    n & 255);
+		json_array_append_new(hosts, json_string(host));
+	}
+	put(json_object_get(sandbox, "HostConfig"), "ExtraHosts", hosts);
 }
 
 json_t *

@@ -12,5 +12,5 @@ $(BUILD)/obj/dockerd-proxy/embed.o: ALL_CFLAGS += -DINIT_PATH='"$(INIT)"' \
 	-DSECCOMP_PATH='"$(BUILD)/gen/seccomp.json"'
 $(BUILD)/obj/dockerd-proxy/embed.o: $(INIT) $(BUILD)/gen/seccomp.json $(BUILD)/gen/init_sha256.h
 $(BUILD)/dockerd-proxy: $(DOCKERD_PROXY_OBJS) $(addprefix $(BUILD)/obj/,common/uhttp.o common/image_ref.o) \
-		$(COMMON_EVENT)
+		$(EGRESS) $(COMMON_EVENT)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -levent_core -ljansson -lcurl -lbsd

@@ -38,6 +38,8 @@ struct job {
 	uint64_t id;
 	enum step step;
 	struct m_d_create create;
+	char *names; /* for its hosts file */
+	size_t names_len;
 	struct owned *owned; /* of a create */
 	int failed;          /* the create has, and why: said when what it made is gone */
 	enum d_failure why;
@@ -53,6 +55,16 @@ struct job {
 };
 
 static void on_step(void *, int, json_t *);
+
+static void
+make_container(struct job *j)
+{
+	json_t *body = body_sandbox(&j->create, j->volume);
+
+	if (j->names_len > 0)
+		body_hosts(body, j->names, j->names_len);
+	ask("POST", body, on_step, j, "/containers/create?name=%s", j->name);
+}
 
 static void
 step(struct job *j, enum step next)
@@ -73,8 +85,7 @@ step(struct job *j, enum step next)
 		    "/volumes/create");
 		break;
 	case MAKE_CONTAINER:
-		ask("POST", body_sandbox(&j->create, j->volume), on_step, j,
-		    "/containers/create?name=%s", j->name);
+		make_container(j);
 		break;
 	case FIND_CONTAINER:
 		if (strcmp(j->name, j->volume) == 0)
@@ -157,6 +168,7 @@ job_end(struct job *j, int status, json_t *answer)
 	else
 		send_D_DONE(proxy.manager, j->id, &(struct m_d_none){0}, NULL, 0, -1);
 	event_free(j->again);
+	free(j->names);
 	free(j);
 }
 
@@ -196,6 +208,7 @@ created(struct job *j)
 	strlcpy(m.container, j->container, sizeof(m.container));
 	send_D_CREATED(proxy.manager, j->id, &m, NULL, 0, -1);
 	event_free(j->again);
+	free(j->names);
 	free(j);
 }
 
@@ -361,7 +374,7 @@ network_allowed(void)
 }
 
 void
-container_create(uint64_t id, const struct m_d_create *m)
+container_create(uint64_t id, const struct m_d_create *m, const char *names, size_t len)
 {
 	struct job *j;
 
@@ -377,6 +390,9 @@ container_create(uint64_t id, const struct m_d_create *m)
 	}
 	j = job_new(id, m->sandbox, m->generation, m->pool);
 	j->create = *m;
+	if (len > 0 && (j->names = strndup(names, len)) == NULL)
+		fatalx("out of memory");
+	j->names_len = len;
 	j->keep_volume = m->keep_volume;
 	j->owned = owned_new("", m->sandbox, m->generation, m->pool);
 	step(j, m->network ? FIND_NETWORK : m->keep_volume ? KEEP_VOLUME : MAKE_VOLUME);

@@ -9,6 +9,7 @@
 #include <bsd/string.h>
 #include <event2/event.h>
 
+#include "common/egress.h"
 #include "common/chan_event.h"
 #include "common/pool_list.h"
 #include "proto/parent.h"
@@ -118,17 +119,37 @@ create_valid(const struct m_d_create *p)
 	return p->pool != 0 && p->generation == 0 && !p->network && !p->keep_volume;
 }
 
+/* Exact names in their canonical spelling, and only where no network answers for names. */
+static int
+names_valid(const struct m_d_create *p, const char *names, size_t len)
+{
+	struct egress_walk walk = {names, len, 0};
+	struct egress_entry e;
+	size_t at, n;
+	int r;
+
+	if (len > 0 && p->network)
+		return 0;
+	while (at = walk.at, (r = egress_next(&walk, &e)) == 1) {
+		n = strlen(e.name);
+		if (e.kind != EGRESS_HOST || e.port != 0 || len - at < n ||
+		    memcmp(names + at, e.name, n) != 0 || (at + n < len && names[at + n] != '\n'))
+			return 0;
+	}
+	return r == 0 && egress_list_valid(names, len);
+}
+
 static void
 on_D_CREATE(struct chan *c, const struct m_d_create *p, struct msg *m)
 {
 	(void)c;
-	if (!create_valid(p))
+	if (!create_valid(p) || !names_valid(p, m->tail, m->tail_len))
 		fatalx("managerd: bad create");
 	if (refused(m->id))
 		return;
 	if (!image_is_prepared(p->image_id))
 		fatalx("managerd: an image that was not prepared");
-	container_create(m->id, p);
+	container_create(m->id, p, m->tail, m->tail_len);
 }
 
 static void

@@ -118,7 +118,8 @@ enum container_state state_of(json_t *inspected);
 void owned_list(int report, uint64_t id, void (*done)(uint64_t id, int status));
 
 /* container.c */
-void container_create(uint64_t id, const struct m_d_create *);
+/* names: its hosts file's, each with a loopback address of its own; joined by '\n'. */
+void container_create(uint64_t id, const struct m_d_create *, const char *names, size_t len);
 void container_destroy(uint64_t id, const struct m_d_destroy *);
 void container_inspect(uint64_t id, const char *container);
 
@@ -137,6 +138,7 @@ void attach_abort(void);
 
 /* body.c: the only bodies that exist, from typed fields. */
 json_t *body_sandbox(const struct m_d_create *, const char *volume);
+void body_hosts(json_t *sandbox, const char *names, size_t len);
 json_t *
 body_sweeper(const struct m_d_create *, const char *volume); /* its init empties /workspace */
 json_t *body_update(const struct m_d_update *);

@@ -11,7 +11,6 @@
 
 #define DEFAULTS 2 /* of all sandboxes; the others where there is a way out */
 #define HTTP_PROXY "http://127.0.0.1:3128"
-#define SOCKS_PROXY "socks5h://127.0.0.1:1080"
 #define NO_PROXY "localhost,127.0.0.1,::1"
 
 static const char *const args_defaults[] = {
@@ -21,8 +20,8 @@ static const char *const args_defaults[] = {
     "http_proxy=" HTTP_PROXY,
     "HTTPS_PROXY=" HTTP_PROXY,
     "https_proxy=" HTTP_PROXY,
-    "ALL_PROXY=" SOCKS_PROXY,
-    "all_proxy=" SOCKS_PROXY,
+    "ALL_PROXY=" HTTP_PROXY, /* not socks5h: some clients refuse to start without a module for it */
+    "all_proxy=" HTTP_PROXY,
     "NO_PROXY=" NO_PROXY,
     "no_proxy=" NO_PROXY,
 };

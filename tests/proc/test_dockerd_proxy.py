@@ -102,9 +102,9 @@ class Proxy(layout.Program):
         assert m.name == "D_PREPARED", m
         return m.fields["image_id"]
 
-    def create(self, sandbox=7, generation=1, image=None, **kw):
+    def create(self, sandbox=7, generation=1, image=None, names=b"", **kw):
         fields = {"sandbox": sandbox, "generation": generation, "nano_cpus": 10**9, "memory_mb": 512, "pids_limit": 256, "read_only": 1}
-        return self.ask("D_CREATE", fields | {"image_id": image or self.prepare()} | kw)
+        return self.ask("D_CREATE", fields | {"image_id": image or self.prepare()} | kw, names)
 
     def container(self, **kw):
         m = self.create(**kw)
@@ -211,6 +211,45 @@ def test_sandbox_is_made_in_the_one_hardened_shape(proxy, engine):
         "Driver": "local",
         "Labels": {"agent-sandbox.instance": UUID, "agent-sandbox.kind": "sandbox"},
     }
+
+
+def test_names_of_the_list_get_loopback_addresses_of_their_own(proxy, engine):
+    image = proxy.prepare()
+    names = [f"host-{i}.example.com" for i in range(1, layout.EGRESS_ENTRIES_MAX + 1)]
+    proxy.container(image=image, names="\n".join(names))
+    proxy.container(sandbox=8, image=image)
+    first, second = engine.find("containers/create.name=agent-sandbox-sb_")
+    want = [f"{n}:127.64.{i >> 8}.{i & 255}" for i, n in enumerate(names, 1)]
+    assert want[0] == "host-1.example.com:127.64.0.1" and want[-1].endswith(":127.64.1.0")
+    seccomp = first.json()["HostConfig"]["SecurityOpt"][1]
+    assert first.json() == sandbox_body(image, "agent-sandbox-sb_0000000000000007-1", seccomp, ExtraHosts=want)
+    assert "ExtraHosts" not in second.json()["HostConfig"]
+
+
+@pytest.mark.parametrize(
+    ("names", "fields"),
+    [
+        ("example.com:10.0.0.1", {}),
+        ("Example.com", {}),
+        ("example.com:80", {}),
+        ("*.example.com", {}),
+        ("10.0.0.1", {}),
+        ("host-gateway:host-gateway", {}),
+        ("a.b\n", {}),
+        ("\na.b", {}),
+        ("a b", {}),
+        ("a.b\0c", {}),
+        ("*", {}),
+        ("\n".join(f"h{i}.x" for i in range(layout.EGRESS_ENTRIES_MAX + 1)), {}),
+        ("example.com", {"network": 1}),
+    ],
+)
+def test_names_that_are_none_end_the_program_before_the_engine_hears_of_them(proxy, engine, names, fields):
+    image = proxy.prepare()
+    with pytest.raises(layout.Gone):
+        proxy.create(image=image, names=names, **fields)
+    proxy.fatal("bad create")
+    assert engine.find("containers/create.name=agent-sandbox-sb_") == [] == engine.find("POST .*/volumes/create")
 
 
 def test_prepared_image_is_made_of_constants_by_a_helper_that_never_runs(proxy, engine):

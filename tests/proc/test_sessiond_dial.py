@@ -315,7 +315,7 @@ def test_way_out_may_come_when_the_guest_is_there_already():
 PROXIES = {
     b"HTTP_PROXY": b"http://127.0.0.1:3128",
     b"HTTPS_PROXY": b"http://127.0.0.1:3128",
-    b"ALL_PROXY": b"socks5h://127.0.0.1:1080",
+    b"ALL_PROXY": b"http://127.0.0.1:3128",
     b"NO_PROXY": b"localhost,127.0.0.1,::1",
 }
 
