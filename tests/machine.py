@@ -14,6 +14,7 @@ import socket
 import time
 from pathlib import Path
 
+SLACK = 5  # seconds that a busy machine may add to what a program promises
 TICKS = os.sysconf("SC_CLK_TCK")
 
 

@@ -14,7 +14,7 @@ from harness import Engine, FaultySocket, Server  # noqa: E402
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "core: also run against the other engine")
-    config.addinivalue_line("markers", "limit(seconds): a test may take longer than the usual 60 s")
+    config.addinivalue_line("markers", "limit(seconds): a test may take longer than the usual 120 s")
 
 
 def _late(*_):
@@ -26,7 +26,7 @@ def pytest_runtest_call(item):
     """No test hangs the run."""
     mark = item.get_closest_marker("limit")
     old = signal.signal(signal.SIGALRM, _late)
-    signal.alarm(mark.args[0] if mark else 60)
+    signal.alarm(mark.args[0] if mark else 120)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, old)

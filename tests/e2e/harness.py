@@ -71,7 +71,7 @@ class Api:
             self._local.session.trust_env = False
         return self._local.session
 
-    def ask(self, method, path, *, headers=None, timeout=40, key=None, **more):
+    def ask(self, method, path, *, headers=None, timeout=60, key=None, **more):
         head = {"X-API-Key": self.key if key is None else key} | (headers or {})
         try:
             return self.session().request(method, self.url + path, headers=head, timeout=timeout, **more)
@@ -122,7 +122,7 @@ class Api:
 
     def healthy(self):
         try:
-            return self.ask("GET", "/healthz", timeout=3).status_code == 200
+            return self.ask("GET", "/healthz", timeout=10).status_code == 200
         except requests.RequestException:
             return False
 
@@ -130,18 +130,18 @@ class Api:
         """Delete all that was made through this object."""
         with contextlib.suppress(requests.RequestException):
             for s in self.sandboxes:
-                self.ask("DELETE", f"/v1/sandboxes/{s}", timeout=20)
+                self.ask("DELETE", f"/v1/sandboxes/{s}", timeout=60)
             for s in self.snapshots:
-                self.ask("DELETE", f"/v1/snapshots/{s}", timeout=10)
+                self.ask("DELETE", f"/v1/snapshots/{s}", timeout=60)
         self.sandboxes.clear()
         self.snapshots.clear()
 
     def delete_all(self):
         """Delete all that the server knows."""
         for s in self.ids():
-            self.ask("DELETE", f"/v1/sandboxes/{s}", timeout=20)
+            self.ask("DELETE", f"/v1/sandboxes/{s}", timeout=60)
         for s in self.snapshot_ids():
-            self.ask("DELETE", f"/v1/snapshots/{s}", timeout=10)
+            self.ask("DELETE", f"/v1/snapshots/{s}", timeout=60)
         self.sandboxes.clear()
         self.snapshots.clear()
 
@@ -303,7 +303,7 @@ class Server:
             )  # fmt: skip
         return self
 
-    def start(self, seconds=20):
+    def start(self, seconds=60):
         self.launch()
         up = wait_until(lambda: self.api.healthy() or self.process.poll() is not None, seconds)
         assert up and self.process.poll() is None, "the server does not start:\n" + self.tail()
@@ -329,7 +329,7 @@ class Server:
     def tree(self):
         return [self.process.pid, *descendants(self.process.pid)] if self.process else []
 
-    def end(self, sig=signal.SIGTERM, seconds=10):
+    def end(self, sig=signal.SIGTERM, seconds=30):
         """Ends the server; nothing of it may be left. Returns its exit status."""
         if self.process is None:
             return None
@@ -432,7 +432,7 @@ class Server:
                     self.process = None
                     self.start()
                 self.api.fresh().delete_all()
-                gone = wait_until(lambda: self.on_engine() == ([], []), step=0.2)
+                gone = wait_until(lambda: self.on_engine() == ([], []), 60, 0.2)
                 left = self.on_engine()
                 self.end()
                 assert gone, f"left on the engine: {left}\n{self.tail()}"
@@ -569,7 +569,7 @@ class FaultySocket:
 def raw(port, *parts, wait=4.0, half_close=False):
     """Sends bytes (a number is a pause in seconds) on a connection of its own; all that comes back until it is silent."""
     got = b""
-    with socket.create_connection(("127.0.0.1", port), 5) as s:
+    with socket.create_connection(("127.0.0.1", port), 30) as s:
         with contextlib.suppress(OSError):
             for part in parts:
                 if isinstance(part, bytes):

@@ -7,7 +7,7 @@ import images
 import pytest
 import requests
 from harness import Server, at_once, check_error, codes, raw, text
-from machine import alive, wait_until
+from machine import SLACK, alive, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +63,12 @@ def private_engine_tiny():
     assert not left, left
 
 
-def usable(s, box, seconds=15):
+def usable(s, box, seconds=30):
     """The sandbox answers again; it may take a moment after the engine is back."""
 
     def works():
         try:
-            answer = box.post_exec("echo up", timeout=10)
+            answer = box.post_exec("echo up", timeout=30)
         except requests.RequestException:
             return False
         return answer.status_code == 200 and answer.json()["stdout"] == "up\n"
@@ -86,7 +86,7 @@ def test_engine_restarted_with_live_restore_keeps_sandboxes_and_their_commands(l
     snap = b.snapshot()
     e.down(how)
     check_error(s.api.post_sandbox({"memory_mb": 64}), 502)
-    check_error(s.api.fresh().ask("GET", "/healthz", timeout=5), 502)
+    check_error(s.api.fresh().ask("GET", "/healthz", timeout=20), 502)
     assert s.api.ids() == [b.id] and b.get().status_code == 200, "reads need no engine"
     assert s.api.ask("GET", f"/v1/snapshots/{snap}").status_code == 200
     e.start()
@@ -156,15 +156,15 @@ def test_hung_engine_is_502_at_once_and_holds_nothing_else(plain):
     e.send(signal.SIGSTOP)
     try:
         began = time.monotonic()
-        assert wait_until(lambda: s.api.fresh().ask("GET", "/healthz", timeout=4).status_code == 502)
-        assert time.monotonic() - began < 5
+        assert wait_until(lambda: s.api.fresh().ask("GET", "/healthz", timeout=20).status_code == 502)
+        assert time.monotonic() - began < 5 + SLACK
         waiting = at_once([lambda: s.api.post_sandbox({"memory_mb": 64})] * 3 + [lambda: s.api.post_fork(snap)])
-        assert time.monotonic() - began < 12
+        assert time.monotonic() - began < 12 + SLACK
         for answer in waiting:
             check_error(answer, 502)
         for path in ("/v1/sandboxes", b.path, "/v1/snapshots", f"/v1/snapshots/{snap}"):
             began = time.monotonic()
-            assert s.api.ask("GET", path).status_code == 200 and time.monotonic() - began < 1
+            assert s.api.ask("GET", path).status_code == 200 and time.monotonic() - began < 1 + SLACK
         check_error(s.api.ask("GET", "/v1/sandboxes", key="x" * 20), 401)
     finally:
         e.send(signal.SIGCONT)
@@ -199,7 +199,7 @@ def test_socket_that_is_replaced_is_found_again(engine, tiny):
 
 def answers_502(s):
     try:
-        return s.api.fresh().ask("GET", "/healthz", timeout=4).status_code == 502
+        return s.api.fresh().ask("GET", "/healthz", timeout=20).status_code == 502
     except requests.RequestException:
         return False
 
@@ -266,8 +266,8 @@ def test_mute_socket_is_502_for_health_within_two_seconds(behind):
     f.mute()
     try:
         began = time.monotonic()
-        check_error(s.api.fresh().ask("GET", "/healthz", timeout=4), 502)
-        assert time.monotonic() - began < 2.3
+        check_error(s.api.fresh().ask("GET", "/healthz", timeout=20), 502)
+        assert time.monotonic() - began < 2.3 + SLACK
     finally:
         f.mute(False)
     assert wait_until(s.api.fresh().healthy)
@@ -335,12 +335,12 @@ def test_pull_that_takes_long_blocks_no_other_request(behind):
 
         t = threading.Thread(target=lambda: pulling.append(s.api.post_sandbox({"image": "somewhere/slow:1"})))
         t.start()
-        assert f.reached.wait(5)
+        assert f.reached.wait(30)
         began = time.monotonic()
         b = s.api.create(memory_mb=64)
         assert b.sh("echo on") == "on\n"
         b.delete()
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 4 + SLACK
     finally:
         f.let_go()
         t.join(30)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from harness import at_once, check_error, text
-from machine import command_line, everyone, wait_until
+from machine import SLACK, command_line, everyone, wait_until
 
 RESULT = {"stdout", "stderr", "exit_code", "timed_out", "truncated", "duration_ms"}
 
@@ -90,7 +90,7 @@ def test_timeout_kills_every_descendant_and_keeps_what_was_printed(box):
         "sleep 5151.4",
         timeout_seconds=1,
     )  # fmt: skip
-    assert 0.9 < time.monotonic() - started < 4
+    assert 0.9 < time.monotonic() - started < 4 + SLACK
     assert (r["stdout"], r["stderr"], r["exit_code"], r["timed_out"]) == ("before\n", "side\n", 137, True)
     assert wait_until(lambda: not any(box.running(f"5151.{i}") for i in (1, 2, 3, 4)))
 
@@ -99,7 +99,7 @@ def test_timeout_kills_every_descendant_and_keeps_what_was_printed(box):
 def test_background_job_neither_holds_the_call_nor_dies_with_it(box):
     started = time.monotonic()
     assert box.sh("sleep 5252.5 & echo hi") == "hi\n"
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 3 + SLACK
     assert box.running("5252.5") == 1
 
 

@@ -8,7 +8,7 @@ import images
 import pytest
 import requests
 from harness import BUILD, Server, check_error
-from machine import wait_until
+from machine import SLACK, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ class Other:
 
     def __exit__(self, *_):
         self.done = True
-        self.thread.join(20)
-        assert self.slowest < 3, self.slowest
+        self.thread.join(30)
+        assert self.slowest < 3 + SLACK, self.slowest
 
 
 def begin(call):
@@ -81,7 +81,7 @@ def test_endless_answer_costs_no_memory_and_delete_ends_it_at_once(hostile, box,
         grown = hostile.memory() - memory
         began = time.monotonic()
         assert box.delete().status_code == 204
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 5 + SLACK
         assert wait_until(lambda: all(answers))
     assert grown < 3 * 16384, f"{grown} KiB more"
 
@@ -113,7 +113,7 @@ def test_slow_or_silent_answer_does_not_delay_delete(hostile, box, what):
         assert not answer
         began = time.monotonic()
         assert box.delete().status_code == 204
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 5 + SLACK
         assert wait_until(lambda: answer)
         if what in ("exec", "silence", "deaf"):
             check_error(answer[0], 409)
@@ -180,4 +180,4 @@ def test_bad_manners_at_each_new_attachment_cost_little_and_do_not_delay_delete(
         assert hostile.memory() < memory + 8192
         began = time.monotonic()
         assert box.api.fresh().ask("DELETE", box.path).status_code == 204
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 5 + SLACK

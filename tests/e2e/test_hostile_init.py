@@ -5,7 +5,7 @@ import time
 import images
 import pytest
 from harness import BUILD, Server, check_error
-from machine import alive, wait_until
+from machine import SLACK, alive, wait_until
 
 BREACHES = ["magic", "checksum", "length", "type", "direction", "strange-channel", "high-channel", "channel-zero", "window", "credit", "short-exit",
             "exit-code", "hello-again", "stat", "stat-flood", "end", "meta", "entry", "die"]  # fmt: skip
@@ -47,7 +47,7 @@ def test_breach_in_a_command_ends_that_session_only(hostile, box, breach):
     other = hostile.api.create(memory_mb=64)
     began = time.monotonic()
     answer = box.post_exec([breach], timeout_seconds=3)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 10 + SLACK
     assert answer.status_code in ((200, 502) if breach in ("twice", "after", "stat", "hello-again") else (502,)), answer.text
     if answer.status_code == 200:
         assert 0 <= answer.json()["exit_code"] <= 255
@@ -75,7 +75,7 @@ def test_breach_in_a_file_transfer_looks_broken_and_costs_nobody_else(hostile, b
         assert answer.status_code >= 400, (answer.status_code, answer.content[:100])
     except requests.RequestException:
         pass
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 10 + SLACK
     fresh = hostile.api.fresh().create(memory_mb=64)
     assert fresh.exec(["hello"])["stdout"] == "hello"
 
@@ -83,7 +83,7 @@ def test_breach_in_a_file_transfer_looks_broken_and_costs_nobody_else(hostile, b
 def test_command_without_an_answer_ends_by_its_timeout(hostile, box):
     began = time.monotonic()
     answer = box.post_exec(["silence"], timeout_seconds=1)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 15 + SLACK
     assert answer.status_code >= 400 or answer.json()["timed_out"], answer.text
 
 
@@ -113,6 +113,6 @@ def test_flood_costs_little_processor_time(hostile, box):
     began = time.monotonic()
     for _ in range(20):
         assert other.exec(["hello"])["stdout"] == "hello"
-    assert time.monotonic() - began < 5
-    t.join(20)
+    assert time.monotonic() - began < 5 + SLACK
+    t.join(30)
     assert all(alive(p) for p in hostile.tree())

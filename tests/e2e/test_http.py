@@ -6,12 +6,13 @@ import time
 
 import pytest
 from harness import KEY, at_once, check_error, codes, raw, request
+from machine import SLACK, wait_until
 
 
 @pytest.fixture(autouse=True)
 def next_request_works(server):
     yield
-    assert server.api.fresh().ask("GET", "/healthz", timeout=5).status_code == 200
+    assert server.api.fresh().ask("GET", "/healthz", timeout=30).status_code == 200
 
 
 def post(server, target, body, *headers):
@@ -103,7 +104,7 @@ def test_pipelined_requests_are_answered_in_order(server):
 
 def test_expect_100_continue(server, box):
     with socket.create_connection(("127.0.0.1", server.port), 5) as s:
-        s.settimeout(5)
+        s.settimeout(30)
         s.sendall(request("PUT", box.path + "/files?path=e", "Content-Length: 4", "Expect: 100-continue"))
         assert codes(s.recv(4096)) == [100]
         s.sendall(b"data")
@@ -154,7 +155,7 @@ def test_half_sent_and_slow_requests_hold_nobody_else(server):
             sockets.append(s)
         began = time.monotonic()
         got = at_once([lambda: server.api.ask("GET", "/v1/sandboxes").status_code] * 8)
-        assert got == [200] * 8 and time.monotonic() - began < 3
+        assert got == [200] * 8 and time.monotonic() - began < 3 + SLACK
     finally:
         for s in sockets:
             s.close()
@@ -165,15 +166,12 @@ def test_abandoned_requests_leave_no_descriptor(server, box):
     time.sleep(0.5)
     before = server.descriptors()
     for i in range(60):
-        raw_request = request("POST", box.path + "/exec", "Content-Type: application/json", body=b'{"command":"sleep 30"}')
+        raw_request = request("POST", box.path + "/exec", "Content-Type: application/json", body=b'{"command":"sleep 3131.5"}')
         with socket.create_connection(("127.0.0.1", server.port), 5) as s:
             s.sendall(raw_request[: len(raw_request) if i % 2 else 60])
             time.sleep(0.01)
-    end = time.monotonic() + 8
-    while server.descriptors() > before + 4 and time.monotonic() < end:
-        time.sleep(0.2)
-    assert server.descriptors() <= before + 4
-    assert box.running("30") == 0
+    assert wait_until(lambda: server.descriptors() <= before + 4, step=0.2)
+    assert wait_until(lambda: box.running("3131.5") == 0, step=0.2)
 
 
 def test_connection_is_kept_over_many_requests_and_errors(server):

@@ -31,7 +31,7 @@ def test_kill_of_a_program_while_an_engine_call_is_under_way(scene, operation, v
             box.put("old", b"x")
         faulty.hold(step)
         result = scene.operate(operation, box)
-        reached = faulty.reached.wait(10)
+        reached = faulty.reached.wait(30)
         gone = kill(s, victim)
         faulty.let_go()
         if victim == "agent-sandboxd":

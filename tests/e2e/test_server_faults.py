@@ -5,7 +5,7 @@ import time
 
 import pytest
 from harness import check_error, text
-from machine import send, wait_until
+from machine import SLACK, send, wait_until
 
 
 @pytest.mark.parametrize("victim", ["apid", "managerd", "dockerd-proxy"])
@@ -22,7 +22,7 @@ def test_program_that_dies_is_a_clean_restart_within_two_seconds_and_the_port_is
     rest = events.all()
     assert all(e["type"] != "exit" for e in rest), "an exit was invented"
     assert wait_until(lambda: s.settled(*gone["apid"], *gone["managerd"], *gone["dockerd-proxy"]))
-    assert time.monotonic() - began < 3.5
+    assert time.monotonic() - began < 3.5 + SLACK
     assert s.process.pid == parent and s.process.poll() is None
     assert b.content("f") == b"kept" and b.running("8282.5") == 1
     assert victim in s.tail(20_000)
@@ -70,7 +70,7 @@ def test_sigterm_ends_within_four_seconds_and_streams_with_an_error(own):
     began = time.monotonic()
     s.process.terminate()
     assert [e["type"] for e in events.all()] == ["error"] and events.cut is None
-    assert s.end() == 0 and time.monotonic() - began < 4
+    assert s.end() == 0 and time.monotonic() - began < 4 + SLACK
     s.start()
     assert b.sh("echo still") == "still\n"
 
@@ -124,7 +124,7 @@ def test_second_server_on_the_same_data_directory_is_refused_with_one_line(own):
 
     s = own()
     other = s.environment() | {"AGENT_SANDBOX_PORT": "0"}
-    p = subprocess.run([s.programs / "agent-sandbox", "serve"], env=other, cwd=s.dir, capture_output=True, text=True, timeout=20)
+    p = subprocess.run([s.programs / "agent-sandbox", "serve"], env=other, cwd=s.dir, capture_output=True, text=True, timeout=60)
     assert p.returncode not in (0, None) and "data" in p.stderr.lower(), p.stderr
     assert s.api.healthy()
 

@@ -2,7 +2,7 @@
  * exactly one answer, and nothing stays behind. An input is a verb, then answers: a byte that picks
  * the status, and JSON up to a NUL. */
 // link: dockerd-proxy/engine.o dockerd-proxy/owned.o dockerd-proxy/container.o
-// link: dockerd-proxy/image.o dockerd-proxy/body.o dockerd-proxy/embed.o
+// link: dockerd-proxy/image.o dockerd-proxy/body.o dockerd-proxy/embed.o dockerd-proxy/member.o
 // link: dockerd-proxy/attach.o dockerd-proxy/head.o common/image_ref.o -ljansson
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,7 +135,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	setup();
 	if (size > 0)
 		rest++, size--;
-	o = owned_new("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 5, 1);
+	o = owned_new("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 5, 1, 0);
 	create.network = verb & 1;
 	create.keep_volume = destroy.keep_volume = (verb >> 1) & 1;
 	switch (verb >> 2 & 7) {
@@ -143,7 +143,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		owned_list(verb & 1, 9, on_listed);
 		break;
 	case 1:
-		image_prepare(9, "python:3", 8);
+		image_prepare(9, "python:3", 8, verb >> 5 & 1);
 		break;
 	case 2:
 		container_create(9, &create);
@@ -166,7 +166,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	     (o = owned_find("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
 	     i++)
 		owned_forget(o);
-	while ((o = owned_named(7, 1)) != NULL)
+	while ((o = owned_named(7, 1, 0)) != NULL)
 		owned_forget(o);
 	return 0;
 }

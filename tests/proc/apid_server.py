@@ -62,7 +62,7 @@ class Server:
         self.stopping = True
         alive = self.program.alive()
         self.program.stop()
-        self.thread.join(5)
+        self.thread.join(30)
         log = self.program.log()
         assert not self.errors, self.errors
         assert alive or self.program.status == 0, f"apid died: {self.program.status}\n{log}"
@@ -298,7 +298,7 @@ class Server:
             if not kw.get("stream"):
                 session.close()
 
-    def connect(self, timeout=5):
+    def connect(self, timeout=30):
         s = socket.create_connection(("127.0.0.1", self.port), timeout)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return s

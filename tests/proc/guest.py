@@ -85,11 +85,11 @@ class Channel:
     def bytes(self, type):
         return b"".join(d for t, d in self.frames if t == type)
 
-    def wait_for(self, type, timeout=10):
+    def wait_for(self, type, timeout=30):
         self.box.until(lambda: self.final is not None or any(t == type for t, _ in self.frames), timeout)
         return next((d for t, d in self.frames if t == type), None)
 
-    def wait(self, timeout=20):
+    def wait(self, timeout=30):
         """Until the final frame. Raises End for an END that is not 200."""
         self.box.until(lambda: self.final is not None, timeout)
         type, data = self.final
@@ -160,7 +160,7 @@ class Dial:
         self.credit += n
         self.box.send(layout.G_WINDOW, self.number, layout.pack("g_number", {"n": n}))
 
-    def read(self, n, timeout=10):
+    def read(self, n, timeout=30):
         """n bytes; all that there is until the end with -1. Credit goes back as they come."""
         out = b""
         while len(out) < n or n < 0:
@@ -175,6 +175,14 @@ class Dial:
 
     def until_closed(self, timeout=10):
         self.box.until(lambda: self.closed, timeout)
+
+
+def refused(status, call, *args, **more):
+    """The words with which PID 1 refuses this."""
+    with pytest.raises(End) as e:
+        call(*args, **more)
+    assert e.value.status == status, e.value
+    return e.value.text
 
 
 class Sandbox:
@@ -234,10 +242,10 @@ class Sandbox:
         self.raw(layout.frame(type, channel, data, **wrong))
 
     def raw(self, data):
-        self.sock.settimeout(20)
+        self.sock.settimeout(30)
         self.sock.sendall(data)
 
-    def step(self, timeout=20):
+    def step(self, timeout=30):
         """Reads once and hands out the frames; False when nothing came."""
         self.sock.settimeout(max(timeout, 0.0005))
         try:
@@ -260,7 +268,7 @@ class Sandbox:
                 self.acks.append(layout.unpack("g_hello", data))
         return True
 
-    def until(self, what, timeout=20):
+    def until(self, what, timeout=30):
         end = time.monotonic() + timeout
         while not what():
             left = end - time.monotonic()
@@ -272,7 +280,7 @@ class Sandbox:
         while (left := end - time.monotonic()) > 0:
             self.step(left)
 
-    def hello(self, timeout=10):
+    def hello(self, timeout=30):
         """A new attachment: everything up to the answer is thrown away, as sessiond does."""
         nonce = random.getrandbits(64)
         self.raw(bytes(layout.GUEST_PADDING))

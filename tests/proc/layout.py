@@ -228,7 +228,7 @@ class Chan:
         control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         self.sock.sendmsg([struct.pack("=IIQ", type, length, id), body], control)
 
-    def recv(self, timeout=5.0):
+    def recv(self, timeout=30):
         self.sock.settimeout(timeout)
         try:
             data, control, flags, _ = self.sock.recvmsg(65537, socket.CMSG_SPACE(64), socket.MSG_CMSG_CLOEXEC)
@@ -248,13 +248,13 @@ class Chan:
         assert len(fds) in {"FD_NONE": (0,), "FD_MUST": (1,), "FD_MAY": (0, 1)}[row.fd], row.name
         return Message(row.name, id, unpack(row.struct, body), body[size:], fds[0] if fds else None)
 
-    def expect(self, name, timeout=5.0, id=None):
+    def expect(self, name, timeout=30, id=None):
         """The next message, which must be `name` (and have this id)."""
         m = self.recv(timeout)
         assert m.name == name and id in (None, m.id), f"expected {name} {id}, got {m}"
         return m
 
-    def recv_until(self, name, timeout=5.0, id=None):
+    def recv_until(self, name, timeout=30, id=None):
         """Skips what comes before."""
         end = time.monotonic() + timeout
         while True:
@@ -313,7 +313,7 @@ class Records:
     def send(self, type, data=b""):
         self.sock.sendall(record(type, data))
 
-    def recv(self, timeout=5.0):
+    def recv(self, timeout=30):
         end = time.monotonic() + timeout
         while (parsed := parse_record(self.rest)) is None:
             self.sock.settimeout(max(0.001, end - time.monotonic()))
@@ -324,7 +324,7 @@ class Records:
         type, data, self.rest = parsed
         return type, data
 
-    def all(self, timeout=5.0):
+    def all(self, timeout=30):
         """Everything up to the end of the stream."""
         out = []
         try:
@@ -368,7 +368,7 @@ class Frames:
     def send(self, type, channel=0, data=b"", **wrong):
         self.sock.sendall(frame(type, channel, data, **wrong))
 
-    def recv(self, timeout=5.0):
+    def recv(self, timeout=30):
         end = time.monotonic() + timeout
         while (parsed := parse_frame(self.rest)) is None:
             self.sock.settimeout(max(0.001, end - time.monotonic()))
@@ -422,7 +422,7 @@ class Program:
         argv=None,
         start=True,
         ready=True,
-        timeout=10.0,
+        timeout=30.0,
     ):
         self.name, self.peers, self.status = name, [], None
         self.program = Path(program) if program else BUILD / name
@@ -496,7 +496,7 @@ class Program:
                 self.parent.send("P_CONFIG", 0, {"key": row.number, "num": num}, tail)
         self.parent.send("P_START")
 
-    def ready(self, timeout=10.0):
+    def ready(self, timeout=30):
         try:
             m = self.parent.recv_until("P_READY", timeout)
         except (Gone, TimeoutError) as exc:
@@ -507,7 +507,7 @@ class Program:
     def log(self):
         return os.pread(self.log_file.fileno(), 1 << 24, 0).decode("utf-8", "replace")
 
-    def wait(self, timeout=5.0):
+    def wait(self, timeout=30):
         """Its exit status, or minus its signal; None while it runs."""
         end = time.monotonic() + timeout
         while self.status is None:
@@ -523,13 +523,13 @@ class Program:
     def alive(self):
         return self.wait(0) is None
 
-    def stop(self, timeout=5.0):
+    def stop(self, timeout=30):
         """Closes the parent's channel, which ends it; kills it if that does not."""
         self.parent.close()
         status = self.wait(timeout)
         if status is None:
             os.kill(self.pid, signal.SIGKILL)
-            self.wait(5)
+            self.wait(30)
         for peer in self.peers:
             peer.close()
         return status

@@ -93,7 +93,7 @@ class Server:
         self.thread = threading.Thread(target=self.loop, daemon=True)
         self.thread.start()
         if ready:
-            assert self.is_ready.wait(5), self.p.log()
+            assert self.is_ready.wait(30), self.p.log()
 
     # ---- the fakes
 
@@ -321,7 +321,7 @@ class Server:
         self.apid.send(name, self.next, fields, tail, fd)
         return self.next
 
-    def result(self, id, timeout=5.0):
+    def result(self, id, timeout=30):
         """The final answer to a request (and with pages: the items before it)."""
         end = time.monotonic() + timeout
         while True:
@@ -335,7 +335,7 @@ class Server:
 
     pages = frozenset()
 
-    def call(self, name, fields=None, tail=b"", timeout=5.0, fd=None, **who):
+    def call(self, name, fields=None, tail=b"", timeout=30, fd=None, **who):
         id = self.send(name, fields, tail, fd, **who)
         if name in ("LIST", "SNAPSHOTS"):
             self.pages = self.pages | {id}
@@ -370,7 +370,7 @@ class Server:
         with self.records(env, labels, egress or ()) as fd:
             return self.send("CREATE", fields, image, fd)
 
-    def create(self, timeout=5.0, **more):
+    def create(self, timeout=30, **more):
         return self.result(self.create_send(**more), timeout)
 
     def box(self, **more):
@@ -384,7 +384,7 @@ class Server:
         b.close()
         return id, a
 
-    def exec(self, box, timeout=5.0, **who):
+    def exec(self, box, timeout=30, **who):
         id, a = self.exec_send(box, **who)
         try:
             return self.result(id, timeout)
@@ -415,7 +415,7 @@ class Server:
     def get(self, box, **who):
         return self.call("GET", {"id": box}, **who)
 
-    def destroy(self, box, timeout=5.0):
+    def destroy(self, box, timeout=30):
         return self.call("DESTROY", {"id": box}, timeout=timeout)
 
     def session_of(self, box):
@@ -426,7 +426,7 @@ class Server:
 
     def kill(self):
         os.kill(self.p.pid, signal.SIGKILL)
-        self.p.wait(5)
+        self.p.wait(30)
         self.finish()
 
     def stop(self):
@@ -438,7 +438,7 @@ class Server:
     def finish(self):
         self.stopping = True
         os.write(self.wake_w, b"x")
-        self.thread.join(5)
+        self.thread.join(30)
         self.p.stop()
         for s in self.sessions.values():
             if s.chan is not None:

@@ -159,7 +159,7 @@ class Guest(layout.Frames):
     def read_hello(self):
         want = layout.GUEST_PADDING + layout.FRAME_HEADER + layout.sizeof("g_hello")
         got = b""
-        self.sock.settimeout(5)
+        self.sock.settimeout(30)
         while len(got) < want:
             got += self.sock.recv(want - len(got))
         assert got[: layout.GUEST_PADDING] == bytes(layout.GUEST_PADDING)
@@ -167,7 +167,7 @@ class Guest(layout.Frames):
         assert (type, channel, rest) == (layout.G_HELLO, 0, b"")
         assert layout.unpack("g_hello", self.hello)["version"] == layout.GUEST_VERSION
 
-    def expect(self, type, channel=None, timeout=5.0):
+    def expect(self, type, channel=None, timeout=30):
         """(channel, data) of the next frame but for credit, which must be of this type."""
         got, ch, data = self.recv(timeout)
         while got == layout.G_WINDOW != type:

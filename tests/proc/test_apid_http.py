@@ -12,7 +12,7 @@ import http_rows
 import layout
 import pytest
 from apid_server import BOX_URL, KEY, Server, head, post, statuses
-from machine import processor_time, status, wait_until
+from machine import SLACK, processor_time, status, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -180,13 +180,13 @@ def test_slow_heads_and_bodies_do_not_hold_others_and_are_ended(server):
         s.sendall([b"", b"GET /v1/sandboxes HTTP/1.1\r\nHost: a\r\n", post(BOX_URL + "/exec", b"x" * 99)[:-50]][i % 3])
         socks.append(s)
     start = time.monotonic()
-    assert server("GET", BOX_URL).status_code == 200 and time.monotonic() - start < 1
+    assert server("GET", BOX_URL).status_code == 200 and time.monotonic() - start < 1 + SLACK
     one = socks[1]
-    one.settimeout(15)
+    one.settimeout(30)
     for _ in range(9):  # a byte a second does not help
         one.sendall(b"A")
         time.sleep(1)
-    assert one.recv(100) == b"" and time.monotonic() - start < 13
+    assert one.recv(100) == b"" and time.monotonic() - start < 13 + SLACK
     for s in socks:
         s.close()
 
@@ -196,7 +196,7 @@ def test_body_below_the_minimum_rate_is_ended(server):
         s.sendall(head("PUT", BOX_URL + "/files?path=slow", "Content-Length: 1000000"))
         start = time.monotonic()
         try:
-            while time.monotonic() - start < 36:
+            while time.monotonic() - start < 45:
                 s.sendall(b"x" * 100)
                 s.settimeout(0.5)
                 try:
@@ -213,7 +213,7 @@ def test_body_below_the_minimum_rate_is_ended(server):
 def received(s):
     """How many bytes still come until the other side ends it."""
     n = 0
-    s.settimeout(10)
+    s.settimeout(30)
     try:
         while data := s.recv(1 << 20):
             n += len(data)
@@ -345,7 +345,7 @@ def test_many_connections_without_a_key_leave_room_for_a_new_one(server, first):
         s.sendall(first)
         socks.append(s)
     start = time.monotonic()
-    assert server("GET", BOX_URL).status_code == 200 and time.monotonic() - start < 3
+    assert server("GET", BOX_URL).status_code == 200 and time.monotonic() - start < 3 + SLACK
     assert server.fds() < 1100
     for s in socks:
         s.close()
@@ -447,7 +447,7 @@ sys.path.insert(0, sys.argv[1])
 import layout
 listener = socket.create_server(("fe80::1", 0, 0, 1), family=socket.AF_INET6)
 with layout.Program("apid", ["chan", listener]) as p, socket.socket(socket.AF_INET6) as s:
-    s.settimeout(5)
+    s.settimeout(30)
     s.connect(("fe80::1", listener.getsockname()[1], 0, 1))
     s.sendall(b"GET /nope HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
     assert s.recv(100).startswith(b"HTTP/1.1 404") and p.alive()
@@ -478,7 +478,7 @@ def test_sigterm_ends_streams_with_an_error_line_and_answers_what_waits():
         while part := stream.recv(4096):
             rest += part
         assert b'{"type":"error","data":"the server is going down"}' in rest and rest.endswith(b"0\r\n\r\n")
-    assert s.program.wait(2.5) == 0
+    assert s.program.wait(30) == 0
     s.stop()
 
 
@@ -486,7 +486,7 @@ def test_sigterm_ends_streams_with_an_error_line_and_answers_what_waits():
 def test_answer_to_nothing_from_managerd_is_fatal(name, id):
     s = Server()
     s.send(name, id, {} if name != "REPLY" else {"status": 200})
-    assert s.program.wait(5) == 1
+    assert s.program.wait(30) == 1
     s.program.stop()
 
 
@@ -495,12 +495,12 @@ def test_wrong_kind_of_answer_from_managerd_is_fatal():
     s.on["GET"] = lambda s, m: s.snapshot(m)
     with s.connect() as c:
         c.sendall(head("GET", BOX_URL))
-        assert s.program.wait(5) == 1
+        assert s.program.wait(30) == 1
     s.program.stop()
 
 
 def test_end_of_managerd_ends_apid():
     s = Server()
     s.chan.sock.shutdown(socket.SHUT_RDWR)
-    assert s.program.wait(5) == 0
+    assert s.program.wait(30) == 0
     s.program.stop()

@@ -18,7 +18,7 @@ def child():
 
 
 def ends_with(p, text):
-    assert p.wait(5) == 1
+    assert p.wait(30) == 1
     assert text in p.log()
 
 
@@ -93,7 +93,7 @@ def test_root_is_refused_as_a_user(child):
 def test_end_of_the_parent_during_the_setup_ends_it_quietly(child):
     child.parent.send("P_SETUP", 0, SETUP)
     child.parent.close()
-    assert child.wait(5) == 0
+    assert child.wait(30) == 0
 
 
 def test_message_after_the_start_is_fatal_where_none_is_expected():
@@ -115,5 +115,5 @@ def test_level_of_the_log_is_what_the_parent_says():
     for level, there in (("debug", True), ("info", False)):
         with layout.Program("sessiond", ["chan"], log_level=level) as p:
             p.parent.close()
-            assert p.wait(5) == 0
+            assert p.wait(30) == 0
             assert ("the parent has gone" in p.log()) == there

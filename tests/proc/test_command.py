@@ -40,7 +40,7 @@ INFO = {
 
 def run(*args, env=None, cwd=None):
     base = {"PATH": os.environ["PATH"], "AGENT_SANDBOX_API_KEYS": KEY, "AGENT_SANDBOX_DISK_FLOOR_MB": "0"}
-    return subprocess.run([COMMAND, *args], env=base | (env or {}), cwd=cwd, capture_output=True, text=True, timeout=20)
+    return subprocess.run([COMMAND, *args], env=base | (env or {}), cwd=cwd, capture_output=True, text=True, timeout=60)
 
 
 def test_version_and_help():
@@ -94,7 +94,7 @@ def test_serve_becomes_the_server_and_hands_all_on(tmp_path):
         assert read(p.pid, "cmdline").split(b"\0")[0] == b"agent-sandboxd"
     finally:
         p.terminate()
-        assert p.wait(5) == 0
+        assert p.wait(30) == 0
 
 
 class FakeEngine:
@@ -146,14 +146,14 @@ def test_doctor_and_server_say_that_the_socket_is_not_for_this_user(tmp_path):
     (tmp_path / "cwd").mkdir()
     os.chmod(tmp_path / "cwd", 0o777)
     where = {"cwd": tmp_path / "cwd", "env": env, "text": True} | other
-    p = subprocess.run([programs / "agent-sandbox", "doctor"], capture_output=True, timeout=30, **where)
+    p = subprocess.run([programs / "agent-sandbox", "doctor"], capture_output=True, timeout=60, **where)
     assert any("this user may not use the engine at" in line for line in lines(p, "FAIL")), p.stdout
     server = subprocess.Popen([programs / "agent-sandbox", "serve"], stderr=subprocess.PIPE, **where)
     try:
         said = next((line for line in server.stderr if "may not use" in line or "listening" in line), "")
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(30)
         e.sock.close()
     assert f"this user may not use {e.path}" in said
 

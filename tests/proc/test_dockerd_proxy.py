@@ -18,7 +18,7 @@ import time
 import layout
 import pytest
 from fake_engine import FakeEngine
-from machine import descriptors, entries, kib, wait_until
+from machine import SLACK, descriptors, entries, kib, wait_until
 
 UUID = "0b5a7a52-2f0c-4d0e-9c1e-6a6f3a1b2c3d"
 IMAGE = "python:3.12-slim"
@@ -76,7 +76,7 @@ class Proxy(layout.Program):
         self.m.send(name, self.next, fields, tail)
         return self.next
 
-    def answer(self, id, timeout=10.0):
+    def answer(self, id, timeout=30.0):
         end = time.monotonic() + timeout
         while True:
             m = self.m.recv(max(0.001, end - time.monotonic()))
@@ -84,7 +84,7 @@ class Proxy(layout.Program):
             if m.id == id and m.name != "D_ITEM":
                 return m
 
-    def answers(self, ids, timeout=10.0):
+    def answers(self, ids, timeout=30.0):
         """Of several requests, in their order."""
         got, end = {m.id: m for m in self.seen if m.id in ids}, time.monotonic() + timeout
         while len(got) < len(ids):
@@ -94,7 +94,7 @@ class Proxy(layout.Program):
                 got[m.id] = m
         return [got[i] for i in ids]
 
-    def ask(self, name, fields=None, tail=b"", timeout=10.0):
+    def ask(self, name, fields=None, tail=b"", timeout=30.0):
         return self.answer(self.send(name, fields, tail), timeout)
 
     def prepare(self, image=IMAGE):
@@ -118,7 +118,7 @@ class Proxy(layout.Program):
         return m
 
     def fatal(self, words=""):
-        assert self.wait(5) == 1, self.log()
+        assert self.wait(30) == 1, self.log()
         assert words in self.log().splitlines()[-1], self.log()
 
 
@@ -578,7 +578,7 @@ def pulled(engine, name, seconds=0.3):
 def test_one_pull_serves_all_who_wait_and_blocks_nobody(proxy, engine):
     engine.rule("images/create", call=pulled(engine, "big:latest", 0.6))
     waiting = [proxy.send("D_PREPARE", tail="big") for _ in range(5)]
-    assert proxy.ask("D_PING", timeout=0.5).name == "D_DONE"
+    assert proxy.ask("D_PING").name == "D_DONE"
     proxy.container()
     got = proxy.answers(waiting)
     assert {m.name for m in got} == {"D_PREPARED"} and len({m.fields["image_id"] for m in got}) == 1
@@ -822,9 +822,9 @@ def test_engine_that_is_replaced_behind_its_socket_is_noticed_before_it_is_asked
     time.sleep(0.2)
     proxy.failed(proxy.ask("D_INSPECT", {"container": c}), "FAIL_UNREACHABLE")
     assert not engine.find(f"GET .*/containers/{c}/json")
-    m = proxy.m.recv_until("D_ENGINE", 6)
+    m = proxy.m.recv_until("D_ENGINE")
     assert m.fields["up"] == 0 and "another" in m.tail.decode()
-    m = proxy.m.recv_until("D_ENGINE", 6)
+    m = proxy.m.recv_until("D_ENGINE")
     assert m.fields["up"] == 1 and m.fields["id"].endswith("/" + "cd" * 32)
 
 
@@ -832,7 +832,7 @@ def test_engine_that_was_restarted_is_listed_again(proxy, engine):
     c = proxy.container()
     for waiter in engine.event_waiters:
         waiter.shutdown(socket.SHUT_RDWR)
-    assert proxy.m.recv_until("D_ENGINE", 6).fields["up"] == 1
+    assert proxy.m.recv_until("D_ENGINE").fields["up"] == 1
     assert proxy.ask("D_INSPECT", {"container": c}).name == "D_STATE"
     assert wait_until(lambda: len(engine.find("GET .*/events")) == 2), "its events are followed again"
 
@@ -874,7 +874,7 @@ def test_late_answer_to_a_removal_forgets_no_container_that_was_made_meanwhile(p
 
     def removed_and_not_said(conn, r):
         del engine.containers[c]
-        told.wait(10)
+        told.wait(30)
         return engine.send(conn, 204)
 
     engine.rule(rf"DELETE .*/containers/{c}", times=1, call=removed_and_not_said)
@@ -1040,20 +1040,20 @@ def test_highest_common_api_version_is_spoken_in_every_path(folder, api, low, sp
 def test_engine_that_cannot_be_used_ends_the_start_with_one_line(folder, kw, word):
     with FakeEngine(folder, **kw) as engine:
         p = layout.Program("dockerd-proxy", ["chan"], path=engine.path, ready=False, log_level="info")
-        assert p.wait(5) == 2 and word in p.log() and p.log().count("\n") == 1
+        assert p.wait(30) == 2 and word in p.log() and p.log().count("\n") == 1
         p.stop()
 
 
 def test_runtime_that_the_engine_lacks_ends_the_start(engine):
     p = layout.Program("dockerd-proxy", ["chan"], path=engine.path, ready=False, config={"DOCKER_RUNTIME": "kata"}, log_level="info")
-    assert p.wait(5) == 2 and "kata" in p.log()
+    assert p.wait(30) == 2 and "kata" in p.log()
     p.stop()
 
 
 @pytest.mark.parametrize("user", ["0:0", "1000", "root:root", "1000:0", "-1:1", "9999999:1", "", "1:2:3"])
 def test_user_that_cannot_be_one_ends_the_start(engine, user):
     p = layout.Program("dockerd-proxy", ["chan"], path=engine.path, ready=False, config={"SANDBOX_USER": user})
-    assert p.wait(5) == 2 and "SANDBOX_USER" in p.log()
+    assert p.wait(30) == 2 and "SANDBOX_USER" in p.log()
     p.stop()
 
 
@@ -1073,17 +1073,17 @@ def test_engine_without_an_answer_is_down_within_seconds_and_all_that_wait_fail(
     ids = [proxy.send("D_LIST"), proxy.send("D_ATTACH", {"container": c}), proxy.send("D_PREPARE", tail=IMAGE)]
     start, got = time.monotonic(), {}
     while len(got) < 4:
-        m = proxy.m.recv(6)
+        m = proxy.m.recv()
         got[m.id] = m
-    assert time.monotonic() - start < 5.5
+    assert time.monotonic() - start < 5.5 + SLACK
     for i in ids:
         proxy.failed(got[i], "FAIL_UNREACHABLE")
     assert got[0].name == "D_ENGINE" and got[0].fields["up"] == 0
-    start = time.monotonic()
+    asked = len(engine.find(f"containers/{c}/json"))
     proxy.failed(proxy.ask("D_INSPECT", {"container": c}), "FAIL_UNREACHABLE")
-    assert time.monotonic() - start < 0.2, "at once"
+    assert len(engine.find(f"containers/{c}/json")) == asked, "at once: it is not asked"
     engine.hung = False
-    assert proxy.m.recv_until("D_ENGINE", 6).fields["up"] == 1
+    assert proxy.m.recv_until("D_ENGINE").fields["up"] == 1
     m = proxy.ask("D_INSPECT", {"container": c})
     assert m.name == "D_STATE", "what was known is still known"
 
@@ -1092,21 +1092,22 @@ def test_ping_of_a_hung_engine_fails_in_two_seconds(proxy, engine):
     engine.hung = True
     start = time.monotonic()
     proxy.failed(proxy.ask("D_PING"), "FAIL_UNREACHABLE")
-    assert 1.0 < time.monotonic() - start < 2.8
+    assert 1.0 < time.monotonic() - start < 2.8 + SLACK
 
 
 def test_engine_that_hangs_at_the_start_does_not_hold_the_start(engine):
     engine.hung = True
     with Proxy(engine, up=False) as p:
-        assert p.m.recv_until("D_ENGINE", 5).fields["up"] == 0
+        assert p.m.recv_until("D_ENGINE").fields["up"] == 0
 
 
 def test_slow_call_blocks_no_other(proxy, engine):
     c = proxy.container()
-    engine.rule(f"DELETE .*{c}", delay=1.0, status=204)
+    go = threading.Event()
+    engine.rule(f"DELETE .*{c}", times=1, call=lambda conn, r: go.wait(60) and engine.send(conn, 204))
     slow = proxy.send("D_DESTROY", {"sandbox": 7, "generation": 1, "container": c})
-    start = time.monotonic()
-    assert proxy.ask("D_LIST").name == "D_LIST_END" and time.monotonic() - start < 0.5
+    assert proxy.ask("D_LIST").name == "D_LIST_END"
+    go.set()
     assert proxy.answer(slow).name == "D_DONE"
 
 
@@ -1119,7 +1120,7 @@ def test_answer_without_end_is_cut_off(proxy, engine):
         c.close()
 
     engine.rule("containers/json", call=call, times=1)
-    proxy.failed(proxy.ask("D_LIST", timeout=20), "FAIL_UNREACHABLE")
+    proxy.failed(proxy.ask("D_LIST"), "FAIL_UNREACHABLE")
     assert proxy.ask("D_LIST").name == "D_LIST_END"
 
 
@@ -1210,10 +1211,10 @@ def test_nothing_is_held_after_many_rounds(proxy, engine):
 def test_end_of_managerd_or_of_the_parent_ends_it(engine):
     with Proxy(engine) as p:
         p.m.close()
-        assert p.wait(5) in (0, 1)
+        assert p.wait(30) in (0, 1)
     with Proxy(engine) as p:
         p.parent.close()
-        assert p.wait(5) == 0
+        assert p.wait(30) == 0
 
 
 def test_engine_texts_reach_the_log_with_control_bytes_escaped_and_no_client(proxy, engine):

@@ -8,7 +8,7 @@ import time
 
 import layout
 import pytest
-from machine import wait_until
+from machine import SLACK, wait_until
 from managerd_kit import data, engine, refused, start  # noqa: F401
 
 CREATE_STEPS = ["D_PREPARE", "D_CREATE", "+D_CREATE", "P_SESSION_START", "D_ATTACH", "+D_ATTACH", "UP"]
@@ -153,11 +153,11 @@ def test_killed_at_any_time_keeps_what_was_answered(start, engine, data):
 def test_hundred_sandboxes_are_ready_at_once_and_attached_soon(start, engine):
     s = start(config={"MAX_SANDBOXES": 100})
     ids = [s.create_send() for _ in range(100)]
-    assert {s.result(i, 20).name for i in ids} == {"SANDBOX"}
+    assert {s.result(i).name for i in ids} == {"SANDBOX"}
     s.kill()
     begin = time.monotonic()
     s = start(config={"MAX_SANDBOXES": 100})
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 1 + SLACK
     assert len(s.list(max=7)) == 100
     assert wait_until(lambda: sum(getattr(x, "sandbox", 0) != 0 for x in s.sessions.values()) == 100)
 
@@ -167,7 +167,7 @@ def test_generation_of_a_failed_rollback_is_not_used_again(start, engine):
     b = s.box()
     snap = s.snap(b)
     s.hold |= {"D_PING", "D_CREATE"}
-    refused(s.call("ROLLBACK", {"sandbox": b, "snapshot": snap}, timeout=6), 502)
+    refused(s.call("ROLLBACK", {"sandbox": b, "snapshot": snap}), 502)
     held = s.held
     s.held = [m for m in held if m.name == "D_PING"]
     s.hold.discard("D_CREATE")
@@ -292,7 +292,7 @@ def test_delete_while_the_engine_is_away_is_finished_later(start, engine, data):
     s = start()
     b = s.box()
     s.hold |= {"D_PING", "D_DESTROY"}
-    refused(s.destroy(b, timeout=6), 502)
+    refused(s.destroy(b), 502)
     refused(s.destroy(b), 502)
     s.kill()
     assert json.loads((data / "sandboxes" / f"sb_{b:016x}.json").read_text())["state"] == "destroying"
@@ -321,7 +321,7 @@ def test_copied_data_directory_is_refused(start, engine, data):
     s.kill()
     copy = copy_of(data, "-copy")
     s = start(ready=False, data=copy)
-    assert s.p.wait(5) == 2 and "--adopt" in s.p.log()
+    assert s.p.wait(30) == 2 and "--adopt" in s.p.log()
     s.finish()
     s = start(data=copy, instance=layout.INSTANCE_NEW)
     assert s.list() == [] and len(engine.containers) == 1 and s.uuid != uuid
@@ -343,13 +343,13 @@ def test_lost_instance_file_is_not_made_up(start, engine, data):
     s.kill()
     (data / "instance.json").unlink()
     s = start(ready=False)
-    assert s.p.wait(5) == 2 and "instance.json" in s.p.log() and len(engine.containers) == 1
+    assert s.p.wait(30) == 2 and "instance.json" in s.p.log() and len(engine.containers) == 1
     s.finish()
 
 
 def test_two_servers_cannot_share_a_data_directory(start, engine):
     s = start()
     other = start(ready=False)
-    assert other.p.wait(5) == 2 and "in use" in other.p.log()
+    assert other.p.wait(30) == 2 and "in use" in other.p.log()
     other.finish()
     assert s.create().name == "SANDBOX"

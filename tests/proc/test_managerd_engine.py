@@ -151,5 +151,5 @@ def test_data_directory_that_never_met_an_engine_takes_the_first(start, engine, 
 def test_engine_id_without_an_end_is_fatal(start, engine):
     s = start()
     s.docker.send("D_ENGINE", 0, {"up": 1, "id": "x" * 136})
-    assert s.p.wait(5) == 1 and "engine id" in s.p.log()
+    assert s.p.wait(30) == 1 and "engine id" in s.p.log()
     s.finish()

@@ -9,7 +9,7 @@ import time
 
 import layout
 import pytest
-from machine import kib, wait_until
+from machine import SLACK, descriptors, kib, wait_until
 from managerd_kit import data, engine, refused, start  # noqa: F401
 
 
@@ -307,7 +307,7 @@ def test_apid_that_breaks_the_rules_is_fatal(start, what):
         NONSENSE[what](s)
     except (OSError, layout.Gone):
         pass
-    assert s.p.wait(3) == 1 and "fatal" in s.p.log()
+    assert s.p.wait(30) == 1 and "fatal" in s.p.log()
     s.finish()
 
 
@@ -316,7 +316,7 @@ def test_data_socket_that_is_none_is_fatal(start):
     b = s.box()
     r, w = os.pipe()
     s.send("EXEC", {"sandbox": b, "job": {"timeout_us": 1}}, fd=r)
-    assert s.p.wait(3) == 1
+    assert s.p.wait(30) == 1
     os.close(r), os.close(w)
     s.finish()
 
@@ -336,7 +336,7 @@ def test_no_auth_takes_any_key(start):
 @pytest.mark.parametrize("keys", ["", " , ", "short", "long-enough-key-0001,short"])
 def test_start_without_a_good_key_is_refused(start, keys):
     s = start(config={"API_KEYS": keys}, ready=False)
-    assert s.p.wait(3) == 2 and "API_KEYS" in s.p.log() and "short" not in s.p.log().replace("at least", "")
+    assert s.p.wait(30) == 2 and "API_KEYS" in s.p.log() and "short" not in s.p.log().replace("at least", "")
     s.finish()
 
 
@@ -389,8 +389,7 @@ def test_memory_and_descriptors_stay_flat_over_many_cycles(start, engine):
             assert s.destroy(b).fields["status"] == 204
 
     def look():
-        rss = int(next(x for x in open(f"/proc/{s.p.pid}/status") if x.startswith("VmRSS")).split()[1])
-        return rss, len(os.listdir(f"/proc/{s.p.pid}/fd"))
+        return kib(s.p.pid, "VmRSS"), len(descriptors(s.p.pid))
 
     cycle(30)
     assert wait_until(lambda: not s.sessions)
@@ -415,8 +414,8 @@ def test_many_readers_do_not_wait_for_one_another(start):
     t.start()
     for _ in range(n):
         s.send("GET", {"id": b})
-    t.join(10)
-    assert got == [b] * n and time.monotonic() - begin < 5
+    t.join(30)
+    assert got == [b] * n and time.monotonic() - begin < 5 + SLACK
 
 
 @pytest.mark.parametrize("live_restore", [False, True])

@@ -201,7 +201,7 @@ def test_list_that_the_engine_could_not_give_is_asked_for_again(start, engine):
 def test_neither_yes_nor_no_is_fatal_and_never_asked_of_the_engine(start, field):
     s = start()
     s.create_send(**{field: 3})
-    assert s.p.wait(3) == 1 and "neither yes nor no" in s.p.log()
+    assert s.p.wait(30) == 1 and "neither yes nor no" in s.p.log()
     assert "D_CREATE" not in s.seen
     s.finish()
 
@@ -242,5 +242,5 @@ def test_who_asks_for_lists_and_does_not_read_them_waits(start):
     for id in lists:
         *items, _ = s.result(id)
         assert {m.fields["id"] for m in items} <= set(boxes) and items
-    asks.join(5)
+    asks.join(30)
     assert sorted(m.fields["id"] for m in s.list()) == boxes

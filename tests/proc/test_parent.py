@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from machine import alive, free_port, read, send, status, wait_until
+from machine import SLACK, alive, free_port, read, send, status, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
@@ -85,7 +85,7 @@ class Parent:
     def everybody(self):
         return [s["pid"] for n in (*PROGRAMS, "sessiond") for s in self.seen(n)]
 
-    def end(self, sig=signal.SIGTERM, seconds=5):
+    def end(self, sig=signal.SIGTERM, seconds=30):
         self.proc.send_signal(sig)
         return self.proc.wait(seconds)
 
@@ -93,7 +93,7 @@ class Parent:
         """It must end by itself with this status and one line, which is returned."""
         before = len(self.log()) if (self.dir / "log").exists() else 0
         self.start(*args, ready=False, **kw)
-        assert self.proc.wait(5) == status, self.log()
+        assert self.proc.wait(30) == status, self.log()
         lines = [line for line in self.log()[before:].splitlines() if ": fatal: " in line]
         assert len(lines) == 1, self.log()
         return lines[0]
@@ -268,7 +268,7 @@ def test_two_starts_at_once_on_one_port_leave_one_server(parent):
     (parent.dir / "managerd.do").unlink()
     parent.start()
     assert send(parent.seen("managerd")[0]["pid"])
-    assert first.wait(8) == 2 and f"port {parent.port} of 127.0.0.1 is taken" in parent.log()
+    assert first.wait(30) == 2 and f"port {parent.port} of 127.0.0.1 is taken" in parent.log()
 
 
 def test_port_taken_is_one_clear_line(parent):
@@ -586,14 +586,14 @@ def test_filter_is_not_stacked_by_restarts(parent):
 def test_ten_restarts_in_five_minutes_are_the_end(parent):
     parent.do("managerd", "exit=1")
     parent.start(ready=False)
-    assert parent.proc.wait(25) == 1, parent.log()
+    assert parent.proc.wait(30) == 1, parent.log()
     assert parent.starts() == 11 and "giving up" in parent.log()
 
 
 def test_program_that_finds_the_configuration_wrong_ends_all_with_status_2(parent):
     parent.do("managerd", "exit=2")
     parent.start(ready=False)
-    assert parent.proc.wait(6) == 2 and parent.starts() == 1 and "managerd: one line of its own" in parent.log()
+    assert parent.proc.wait(30) == 2 and parent.starts() == 1 and "managerd: one line of its own" in parent.log()
 
 
 def test_kill_9_of_the_parent_leaves_nothing(parent):
@@ -611,7 +611,7 @@ def test_stop_ends_all_at_once_with_status_0(parent, sig):
     parent.say("session 1")
     assert wait_until(lambda: parent.seen("sessiond"))
     t = time.monotonic()
-    assert parent.end(sig) == 0 and time.monotonic() - t < 1
+    assert parent.end(sig) == 0 and time.monotonic() - t < 1 + SLACK
     assert all(not alive(p) for p in parent.everybody()) and not parent.connects()
 
 
@@ -623,7 +623,7 @@ def test_stop_ends_within_4_seconds_also_those_that_do_not_listen(parent):
     assert wait_until(lambda: parent.seen("sessiond"))
     assert send(parent.pid("managerd"), signal.SIGSTOP)
     t = time.monotonic()
-    assert parent.end() == 0 and time.monotonic() - t < 4
+    assert parent.end() == 0 and time.monotonic() - t < 4 + SLACK
     assert all(not alive(p) for p in parent.everybody())
 
 
@@ -632,7 +632,7 @@ def test_stop_during_the_pause_before_a_restart(parent):
     parent.start(ready=False)
     assert wait_until(lambda: parent.starts() == 3)
     time.sleep(0.3)
-    assert parent.end(seconds=3) == 0
+    assert parent.end() == 0
 
 
 def test_sighup_changes_nothing(parent):

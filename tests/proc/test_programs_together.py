@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from machine import alive, children, descriptors, read, send, status, wait_until
+from machine import SLACK, alive, children, descriptors, read, send, status, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
@@ -46,7 +46,7 @@ class Server:
     def get(self, path, key=KEY):
         req = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers={"X-API-Key": key})
         try:
-            with urllib.request.urlopen(req, timeout=5) as r:
+            with urllib.request.urlopen(req, timeout=30) as r:
                 return r.status, json.load(r)
         except urllib.error.HTTPError as e:
             return e.code, json.load(e)
@@ -129,7 +129,7 @@ def test_stop_is_quick_and_has_status_0(server):
     pids = list(server.children().values())
     t = time.monotonic()
     server.proc.terminate()
-    assert server.proc.wait(5) == 0 and time.monotonic() - t < 1.5
+    assert server.proc.wait(30) == 0 and time.monotonic() - t < 1.5 + SLACK
     assert not any(alive(p) for p in pids)
     assert "fatal" not in server.text() and "was ended by" not in server.text(), server.text()
 
@@ -139,11 +139,11 @@ def test_stop_with_an_open_connection_is_within_4_seconds(server):
         c.sendall(b"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n")
         t = time.monotonic()
         server.proc.terminate()
-        assert server.proc.wait(6) == 0 and time.monotonic() - t < 4
+        assert server.proc.wait(30) == 0 and time.monotonic() - t < 4 + SLACK
 
 
 def test_second_server_on_the_same_data_directory_is_one_clear_line(server, tmp_path):
     env = {"AGENT_SANDBOX_API_KEYS": KEY, "AGENT_SANDBOX_PORT": "0", "AGENT_SANDBOX_DATA_DIR": str(tmp_path / "data")}
-    p = subprocess.run([BUILD / "agent-sandboxd"], env=env, capture_output=True, text=True, timeout=10)
+    p = subprocess.run([BUILD / "agent-sandboxd"], env=env, capture_output=True, text=True, timeout=60)
     assert p.returncode == 2 and len([line for line in p.stderr.splitlines() if ": fatal: " in line and "managerd" in line]) == 1, p.stderr
     assert server.get("/v1/sandboxes")[0] == 200

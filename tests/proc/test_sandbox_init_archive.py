@@ -12,7 +12,8 @@ import time
 import guest
 import layout
 import pytest
-from machine import descriptors, kib
+from guest import refused
+from machine import SLACK, descriptors, kib
 
 pytestmark = guest.needs_root
 MERGE = layout.G_FLAG_WORKSPACE | layout.G_FLAG_PARENTS
@@ -22,13 +23,6 @@ MERGE = layout.G_FLAG_WORKSPACE | layout.G_FLAG_PARENTS
 def box():
     with guest.Sandbox() as b:
         yield b
-
-
-def refused(status, call, *args, **more):
-    with pytest.raises(guest.End) as e:
-        call(*args, **more)
-    assert e.value.status == status, e.value
-    return e.value.text
 
 
 def manifest(root):
@@ -134,7 +128,7 @@ def test_terabytes_of_nothing_are_packed_at_once(box):
     box.py("f=open('s','wb'); f.truncate(15 << 40)")
     start = time.monotonic()
     tar = box.export()
-    assert len(tar) < 100_000 and time.monotonic() - start < 5
+    assert len(tar) < 100_000 and time.monotonic() - start < 5 + SLACK
     with restore(tar, box.uid) as new:
         assert os.stat(new.dir + "/s").st_size == 15 << 40
 
@@ -324,7 +318,7 @@ def test_command_clocks_stand_still(box):
     r = ch.wait()
     assert r.out == b"done\n" and not r.exit["timed_out"]
     ch = box.exec(["sleep", "9"], timeout=0.5)  # and run again afterwards
-    assert ch.wait(3).exit["timed_out"] == 1
+    assert ch.wait(30).exit["timed_out"] == 1
 
 
 def test_what_would_change_the_workspace_waits_for_the_end(box):
@@ -395,7 +389,7 @@ def test_kill_works_while_all_stands_still(box):
     export.credit = False
     export.wait_for(layout.G_DATA)
     ch.send(layout.G_KILL)
-    assert ch.wait(5).code == 137 and box.count("502.5") == 0
+    assert ch.wait(30).code == 137 and box.count("502.5") == 0
     assert export.final is None
     export.credit = True
     export.give(layout.GUEST_WINDOW)
@@ -416,7 +410,7 @@ def test_signals_wait_too(box):
     export.credit = True
     export.give(layout.GUEST_WINDOW)
     export.wait()
-    assert ch.wait(5).code == 4
+    assert ch.wait(30).code == 4
 
 
 def test_process_that_cannot_stand_still_is_409_and_all_goes_on(box):
@@ -427,7 +421,7 @@ def test_process_that_cannot_stand_still_is_409_and_all_goes_on(box):
     other = box.exec(["sh", "-c", "while :; do date +%N > tick; sleep 0.05; done"])
     start = time.monotonic()
     assert "stand still" in refused(409, box.export)
-    assert 1.9 < time.monotonic() - start < 4
+    assert 1.9 < time.monotonic() - start < 4 + SLACK
     before = open(box.dir + "/tick").read()
     box.settle(0.5)
     assert open(box.dir + "/tick").read() != before and other.final is None

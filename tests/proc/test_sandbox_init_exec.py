@@ -8,7 +8,8 @@ from pathlib import Path
 import guest
 import layout
 import pytest
-from machine import descriptors, kib, processor_time, wait_until
+from guest import refused
+from machine import SLACK, descriptors, kib, processor_time, wait_until
 
 pytestmark = guest.needs_root
 
@@ -17,13 +18,6 @@ pytestmark = guest.needs_root
 def box():
     with guest.Sandbox() as b:
         yield b
-
-
-def refused(status, call, *args, **more):
-    with pytest.raises(guest.End) as e:
-        call(*args, **more)
-    assert e.value.status == status, e.value
-    return e.value.text
 
 
 # Output, input, environment.
@@ -102,7 +96,7 @@ import ctypes; print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
 def test_stdin_is_at_its_end_unless_given(box):
     start = time.monotonic()
     assert box.run("cat; echo done").out == b"done\n"
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 3 + SLACK
 
 
 def test_stdin_arrives_whole_and_then_ends(box):
@@ -120,10 +114,10 @@ def test_command_that_does_not_read_its_stdin_breaks_nothing(box):
 def test_stdin_of_one_command_is_not_held_open_by_another(box):
     first = box.exec(["cat"], stdin=True)
     first.wait_for(layout.G_STARTED)
-    second = box.exec(["sleep", "3"])
+    second = box.exec(["sleep", "300"])
     second.wait_for(layout.G_STARTED)
     first.send(layout.G_STDIN_END)
-    assert first.wait(2).code == 0
+    assert first.wait(30).code == 0
     second.send(layout.G_KILL)
     second.wait()
 
@@ -243,7 +237,7 @@ def test_no_process_left_is_429_and_files_still_work():
 def test_background_job_does_not_hold_the_call_and_lives_on(box):
     start = time.monotonic()
     r = box.run("sleep 61.5 & echo hi")
-    assert (r.out, r.code) == (b"hi\n", 0) and time.monotonic() - start < 2
+    assert (r.out, r.code) == (b"hi\n", 0) and time.monotonic() - start < 2 + SLACK
     assert wait_until(lambda: [p[1] for p in box.processes() if p[3] == "sleep 61.5 "] == [box.pid])
     jobs = [p for p in box.processes() if "61.5" in p[3]]
     box.kill(jobs[0][0])
@@ -307,10 +301,10 @@ def test_every_descendant_is_killed(box, how, by):
     else:
         if by != "timeout":
             ch.send(layout.G_KILL if by == "kill" else layout.G_CLOSE)
-        r = ch.wait(5)
+        r = ch.wait(30)
         assert r.code == 137 and r.exit["timed_out"] == (by == "timeout") and r.exit["signal"] == 9
     assert wait_until(lambda: box.processes() == [])
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 2 + SLACK
 
 
 def test_output_before_a_timeout_is_kept(box):
@@ -342,8 +336,8 @@ def test_fork_bomb_is_ended_within_a_second_or_two(by):
         start = time.monotonic()
         if by == "kill":
             ch.send(layout.G_KILL)
-        assert ch.wait(6).code == 137
-        assert time.monotonic() - start < 3
+        assert ch.wait(30).code == 137
+        assert time.monotonic() - start < 3 + SLACK
         assert wait_until(lambda: not any("fork" in p[3] for p in box.processes()))
         assert box.run("echo ok").out == b"ok\n"
 
@@ -356,7 +350,7 @@ def test_chain_of_forks_that_runs_away_is_caught():
         ch.wait_for(layout.G_STARTED)
         box.settle(0.5)
         ch.send(layout.G_KILL)
-        assert ch.wait(5).code == 137
+        assert ch.wait(30).code == 137
         assert wait_until(lambda: box.processes() == [])
 
 
@@ -374,7 +368,7 @@ def test_supervisor_killed_by_user_code_ends_every_command_there():
             "import os\nfor p in map(int, filter(str.isdigit, os.listdir('/proc'))):\n"
             " if p != 1 and p != os.getppid() and open(f'/proc/{p}/cmdline').read().startswith('/.agent-sandbox'): os.kill(p, 9)"
         )
-        assert victim.wait(5).code == 137 and other.wait(5).code == 137 and victim.bytes(layout.G_STDOUT) == b"out\n"
+        assert victim.wait(30).code == 137 and other.wait(30).code == 137 and victim.bytes(layout.G_STDOUT) == b"out\n"
         assert wait_until(lambda: box.processes() == [])
         assert box.run("echo ok").out == b"ok\n"
 
@@ -387,7 +381,7 @@ def test_stopped_supervisor_does_not_keep_a_command_alive(by):
         box.settle(0.3)
         if by == "kill":
             ch.send(layout.G_KILL)
-        assert ch.wait(6).code == 137
+        assert ch.wait(30).code == 137
         assert wait_until(lambda: box.processes() == [])
         assert box.run("echo ok").out == b"ok\n"
 

@@ -11,7 +11,8 @@ import time
 import guest
 import layout
 import pytest
-from machine import alive, kib, processor_time
+from guest import refused
+from machine import SLACK, alive, kib, processor_time
 
 pytestmark = guest.needs_root
 WAYS = {"openat2": [], "walk": ["-n"], "no tmpfile": ["-T"]}
@@ -27,13 +28,6 @@ def box(request):
 def fresh():
     with guest.Sandbox() as b:
         yield b
-
-
-def refused(status, call, *args, **more):
-    with pytest.raises(guest.End) as e:
-        call(*args, **more)
-    assert e.value.status == status, e.value
-    return e.value
 
 
 # The stream.
@@ -120,7 +114,7 @@ def test_end_of_the_stream_ends_nothing(fresh):
 
 def test_sigterm_from_outside_ends_pid_1(fresh):
     fresh.kill(fresh.pid, 15)
-    assert fresh.process.wait(3) == 0
+    assert fresh.process.wait(30) == 0
 
 
 def test_workspace_of_another_user_is_refused_at_start():
@@ -140,7 +134,7 @@ def test_workspace_of_another_user_is_refused_at_start():
         else:
             os.chown(d, 0, 0)
         bad = guest.Sandbox(uid=box.uid, workspace=d, hello=False)
-        assert bad.process.wait(5) == layout.GUEST_EXIT_WORKSPACE
+        assert bad.process.wait(30) == layout.GUEST_EXIT_WORKSPACE
         shutil.rmtree(d)
 
 
@@ -324,7 +318,7 @@ def test_special_files_are_refused_at_once(box):
     start = time.monotonic()
     for path in ("p", "s", "lp", "ld", "/dev/null", "/dev/zero", "/proc/self", "/proc", "/workspace"):
         refused(400, box.read, path)
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 2 + SLACK
     assert box.run("echo on").out == b"on\n"
 
 
@@ -380,7 +374,9 @@ KINDS = {"RANGE_ALL": 0, "RANGE_FROM": 1, "RANGE_BETWEEN": 2, "RANGE_SUFFIX": 3}
 def test_ranges(box, kind, first, last, want):
     box.write("ranged", b"0123456789")
     if want == 416:
-        assert refused(416, box.read, "ranged", range=KINDS[kind], first=first, last=last).bytes == 10
+        with pytest.raises(guest.End) as e:
+            box.read("ranged", range=KINDS[kind], first=first, last=last)
+        assert (e.value.status, e.value.bytes) == (416, 10)
         return
     meta, data = box.read("ranged", range=KINDS[kind], first=first, last=last)
     assert data == want and meta["size"] == 10 and meta["length"] == len(want) and b"0123456789"[meta["first"] :][: len(want)] == want
@@ -428,7 +424,7 @@ def test_lease_of_another_process_does_not_stop_pid_1(fresh):
     ch.wait_for(layout.G_STDOUT)
     start = time.monotonic()
     refused(409, fresh.read, "leased")
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 2 + SLACK
 
 
 # LIST.

@@ -6,6 +6,7 @@ import time
 
 import layout
 import pytest
+from machine import SLACK
 from session_kit import Session, args_record, end, error_of, exited, parse_block, pieces, send_later
 
 
@@ -245,9 +246,9 @@ def test_command_that_outlives_its_limit_is_killed_from_outside_then_the_session
     with Session() as s:
         began = time.monotonic()
         id, client, channel = s.started(timeout_us=100_000)
-        s.guest.expect(layout.G_KILL, channel, timeout=12)
-        assert 9.5 < time.monotonic() - began < 11.5
-        assert s.manager.recv_until("S_DOWN", timeout=12).tail
+        s.guest.expect(layout.G_KILL, channel, timeout=30)
+        assert 9.5 < time.monotonic() - began < 11.5 + SLACK
+        assert s.manager.recv_until("S_DOWN", timeout=30).tail
         assert error_of(client.recv())[0] == 502
         s.job_end(id, 502)
 
@@ -306,7 +307,7 @@ def test_end_tells_every_client_why(reason, status, text):
         s.job_end(id2, status)
         client.close()
         waiting.close()
-        assert s.wait(3) == 0
+        assert s.wait(30) == 0
 
 
 def test_end_waits_a_second_at_most_for_a_client_that_does_not_read():
@@ -316,8 +317,8 @@ def test_end_waits_a_second_at_most_for_a_client_that_does_not_read():
             s.guest.send(layout.G_STDOUT, channel, bytes(65536))
         s.manager.send("S_END", 0, {"reason": layout.END_DELETED})
         began = time.monotonic()
-        assert s.wait(3) == 0
-        assert time.monotonic() - began < 2
+        assert s.wait(30) == 0
+        assert time.monotonic() - began < 2 + SLACK
 
 
 def test_end_of_the_guest_stream_fails_the_jobs_and_the_session_stays_for_managerd():
@@ -400,7 +401,7 @@ def test_guest_that_does_not_read_stops_the_clients_and_memory_stays_flat():
         assert total < 8 << 20
         assert s.pss_kb()["Pss_Anon"] - before < 2048
         s.manager.send("S_END", 0, {"reason": layout.END_DELETED})
-        assert s.wait(3) == 0
+        assert s.wait(30) == 0
 
 
 def test_nothing_is_left_open_after_many_commands():

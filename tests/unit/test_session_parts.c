@@ -1,6 +1,6 @@
 // link: sessiond/args.o sessiond/buf.o sessiond/channel.o sessiond/data.o sessiond/dial.o
-// sessiond/guest.o link: sessiond/job.o sessiond/job_exec.o sessiond/job_file.o sessiond/manager.o
-// sessiond/pack.o link: sessiond/session.o sessiond/sha256.o sessiond/stdcopy.o sessiond/text.o
+// link: sessiond/guest.o sessiond/job.o sessiond/job_exec.o sessiond/job_file.o sessiond/manager.o
+// link: sessiond/pack.o sessiond/session.o sessiond/sha256.o sessiond/stdcopy.o sessiond/text.o
 // link: -l:libcrypto.a -lzstd
 /* The pure parts of sessiond. */
 #include <sys/socket.h>

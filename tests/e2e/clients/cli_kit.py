@@ -118,4 +118,4 @@ class Terminal:
     def kill(self):
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(30)

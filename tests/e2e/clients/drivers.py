@@ -167,7 +167,7 @@ class TypeScriptDriver:
     def close(self):
         self.process.stdin.close()
         try:
-            self.process.wait(10)
+            self.process.wait(30)
         finally:
             self.process.kill()
             self.process.stdout.close()
@@ -188,7 +188,7 @@ class CommandDriver:
         pass
 
     def run(self, *words, stdin=b"", ok=(0,)):
-        p = subprocess.run([BUILD / "agent-sandbox", *map(str, words)], env=self.env, input=stdin, capture_output=True, timeout=50)
+        p = subprocess.run([BUILD / "agent-sandbox", *map(str, words)], env=self.env, input=stdin, capture_output=True, timeout=60)
         if p.returncode not in ok:
             raise self.failure(p)
         return p

@@ -114,7 +114,7 @@ class Mcp:
         assert size, "it has ended"
         return size
 
-    def end(self, seconds=5):
+    def end(self, seconds=30):
         """Closes its input; its exit status."""
         with contextlib.suppress(OSError):
             self.process.stdin.close()
@@ -125,4 +125,4 @@ class Mcp:
             self.end()
         finally:
             self.process.kill()
-            self.process.wait(5)
+            self.process.wait(30)

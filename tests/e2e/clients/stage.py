@@ -131,7 +131,7 @@ class Stage:
             out, _ = p.communicate(timeout=seconds)
         except BaseException:
             os.killpg(p.pid, signal.SIGKILL)
-            out, _ = p.communicate(timeout=5)
+            out, _ = p.communicate(timeout=60)
             print(out)
             raise
         return p.returncode, out
@@ -210,12 +210,12 @@ class Stage:
             held = wait_until(lambda: p.poll() is not None or self.run_script(snippet.argument)[0] == 0, seconds, 0.5)
             assert held and p.poll() is None, "it ended" if held else "not in time"
             os.killpg(p.pid, signal.SIGINT)
-            p.wait(20)
+            p.wait(30)
         finally:
             if p.poll() is None:
                 os.killpg(p.pid, signal.SIGKILL)
-            p.wait(5)
-            reader.join(5)
+            p.wait(30)
+            reader.join(30)
             print("".join(printed))
         return p.returncode
 

@@ -13,7 +13,7 @@ import pytest
 import trap as t
 from drivers import DRIVERS, Failure, TypeScriptDriver, listing
 from harness import KEY, ROOT
-from machine import free_port, wait_until
+from machine import SLACK, free_port, wait_until
 
 OF_SDKS = pytest.mark.parametrize("kind", [name for name in DRIVERS if name != "command"], indirect=True)
 HOSTILE = "\x1b[31mred\x1b[0m\x07\rnext\nline\u202e"
@@ -372,7 +372,7 @@ def test_server_that_is_down_is_unreachable_and_named(reach):
     url = f"http://127.0.0.1:{free_port()}"
     began = time.monotonic()
     f = fails("unreachable", lambda: reach(url).call("list_sandboxes"))
-    assert url in f.message and time.monotonic() - began < 15
+    assert url in f.message and time.monotonic() - began < 15 + SLACK
 
 
 @OF_SDKS  # who types a command sees at once that there is no server
@@ -541,7 +541,7 @@ def test_silent_server_is_not_waited_for_without_end(reach, trap):
     trap.on("GET /v1/sandboxes$", t.silence())
     began = time.monotonic()
     fails("timeout", lambda: reach(trap.url, timeout=0.5).call("list_sandboxes"))
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 15 + SLACK
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ def bash(env, line):
     script = (
         f'source "{FOLDER}/agent-sandbox.bash"; COMP_LINE=$1 COMP_POINT=${{#1}}; _agent_sandbox 2>&1; printf "%s\\n" "${{COMPREPLY[@]}}"'
     )
-    p = subprocess.run(["bash", "-c", script, "bash", line], env=env, capture_output=True, text=True, timeout=30)
+    p = subprocess.run(["bash", "-c", script, "bash", line], env=env, capture_output=True, text=True, timeout=60)
     found = [x for x in p.stdout.splitlines() if "compopt" not in x]
     # What stands before a colon is not repeated.
     last = line.split(" ")[-1]
@@ -25,7 +25,7 @@ def bash(env, line):
 
 def fish(env, line):
     script = f'source "{FOLDER}/agent-sandbox.fish"; complete -C $argv[1]'
-    p = subprocess.run(["fish", "--no-config", "-c", script, line], env=env, capture_output=True, text=True, timeout=30)
+    p = subprocess.run(["fish", "--no-config", "-c", script, line], env=env, capture_output=True, text=True, timeout=60)
     assert p.stderr == ""
     return {x.split("\t")[0] for x in p.stdout.splitlines()}
 

@@ -19,18 +19,6 @@ from machine import wait_until
 
 
 @pytest.fixture
-def cli(server):
-    return Cli(server.url)
-
-
-@pytest.fixture
-def trap():
-    one = t.Trap()
-    yield one
-    one.close()
-
-
-@pytest.fixture
 def src(tmp_path):
     """A folder with all that a folder may have."""
     top = tmp_path / "src"
@@ -345,7 +333,7 @@ def test_signal_while_copying_leaves_nothing(trap, tmp_path):
     with Cli(trap.url).start("cp", f"{t.SANDBOX_ID}:x", tmp_path / "new") as p:
         assert wait_until(lambda: any(x.endswith("/a") for x in listing(tmp_path)))
         p.send_signal(signal.SIGINT)
-        assert p.wait(10) == 130 and p.stderr.read() == b""
+        assert p.wait(30) == 130 and p.stderr.read() == b""
     assert listing(tmp_path) == []
 
 
@@ -355,7 +343,7 @@ def test_signal_while_sending_leaves_nothing_there(cli, box, tmp_path):
     with cli.start("cp", big, f"{box.id}:big") as p:
         time.sleep(0.5)
         p.send_signal(signal.SIGINT)
-        assert p.wait(10) == 130
+        assert p.wait(30) == 130
     assert wait_until(lambda: box.names() == [])
 
 

@@ -4,12 +4,7 @@ import os
 import subprocess
 
 import pytest
-from cli_kit import Cli, one_line
-
-
-@pytest.fixture
-def cli(server):
-    return Cli(server.url)
+from cli_kit import one_line
 
 
 @pytest.mark.parametrize("verb", ["exec", "events", "cat"])
@@ -31,7 +26,7 @@ def test_output_that_somebody_made_non_blocking_comes_whole(cli, box, verb):
             p.wait(1)
         while piece := f.read(65536):
             got += piece
-        assert p.wait(20) == 0 and p.stderr.read() == b""
+        assert p.wait(30) == 0 and p.stderr.read() == b""
     assert got == data if verb != "events" else len(got) > len(data)
 
 

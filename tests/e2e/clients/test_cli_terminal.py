@@ -16,18 +16,6 @@ EVIL = "\x1b[2J\x1b]0;title\x07\x9b31m\u202egpj\u2028\r\x7f"
 RAW = (b"\x1b]", b"\x1b[2J", b"\x07", "\x9b".encode(), "\u202e".encode(), "\u2028".encode(), b"\x7f")
 
 
-@pytest.fixture
-def cli(server):
-    return Cli(server.url)
-
-
-@pytest.fixture
-def trap():
-    one = t.Trap()
-    yield one
-    one.close()
-
-
 def clean(text):
     """Nothing of EVIL as it is; colours of our own may be there."""
     assert not any(raw in text for raw in RAW), text

@@ -448,12 +448,12 @@ def test_sandbox_whose_creation_was_cancelled_does_not_stay(m, api, server):
 
 def test_several_calls_run_at_once(m, box):
     began = time.monotonic()
-    slow = [m.begin_tool("sandbox_exec", sandbox_id=box.id, command=f"sleep 1; echo {i}") for i in range(10)]
+    slow = [m.begin_tool("sandbox_exec", sandbox_id=box.id, command=f"sleep 3; echo {i}") for i in range(10)]
     assert m.tool("sandbox_exec", sandbox_id=box.id, command="echo quick")["stdout"] == "quick\n"
     assert m.call("ping")["result"] == {}
     for i, n in enumerate(slow):
         assert m.answer(n)["result"]["structuredContent"]["stdout"] == f"{i}\n"
-    assert time.monotonic() - began < 9
+    assert time.monotonic() - began < 20
 
 
 def test_more_calls_than_can_be_are_refused_not_lost(m, box):
@@ -481,7 +481,7 @@ def test_slow_reader_holds_up_commands_not_memory(server, box):
         assert {g["id"] for g in got} == set(range(341)) and all("result" in g for g in got)
     finally:
         m.stdin.close()
-        m.wait(5)
+        m.wait(30)
         m.stdout.close()
 
 
@@ -502,7 +502,7 @@ def test_requests_from_a_pipe_that_ends_are_answered(server, box):
          "params": {"name": "sandbox_exec", "arguments": {"sandbox_id": box.id, "command": "echo hi"}}},
     ]  # fmt: skip
     text = "\n".join(map(json.dumps, lines))
-    p = subprocess.run([PROGRAM], env=environment(server.url), input=text, capture_output=True, text=True, timeout=10, check=True)
+    p = subprocess.run([PROGRAM], env=environment(server.url), input=text, capture_output=True, text=True, timeout=60, check=True)
     assert [json.loads(line)["id"] for line in p.stdout.splitlines()] == [1, 2] and p.stderr == ""
     assert json.loads(p.stdout.splitlines()[1])["result"]["structuredContent"]["stdout"] == "hi\n"
 
@@ -512,7 +512,7 @@ def test_reader_that_goes_away_ends_it(server, box):
     m.begin_tool("sandbox_exec", sandbox_id=box.id, command="exec sleep 777.5")
     assert wait_until(lambda: box.running("777.5") == 1)
     m.process.kill()
-    m.process.wait(5)
+    m.process.wait(30)
     assert wait_until(lambda: box.running("777.5") == 0)
     r, w = os.pipe()
     p = subprocess.Popen([PROGRAM], env=environment(server.url), stdin=subprocess.PIPE, stdout=w)
@@ -520,7 +520,7 @@ def test_reader_that_goes_away_ends_it(server, box):
     os.close(w)
     p.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     p.stdin.flush()
-    assert p.wait(5) == 0
+    assert p.wait(30) == 0
     p.stdin.close()
 
 
@@ -579,7 +579,7 @@ def test_resource_that_is_none_says_why(mcp, box):
     ],
 )
 def test_wrong_setting_ends_the_start_with_one_line(server, env, words):
-    p = subprocess.run([PROGRAM], env=environment(server.url) | env, input="", capture_output=True, text=True, timeout=10, check=False)
+    p = subprocess.run([PROGRAM], env=environment(server.url) | env, input="", capture_output=True, text=True, timeout=60, check=False)
     assert (p.returncode, p.stdout) == (2, "") and words in p.stderr and p.stderr.count("\n") == 1
 
 
@@ -588,7 +588,7 @@ def test_key_file_of_others_is_refused_and_ones_own_is_used(server, tmp_path):
     key.write_text(KEY + "\n")
     key.chmod(0o644)
     env = environment(server.url, key=None) | {"AGENT_SANDBOX_API_KEY_FILE": str(key)}
-    p = subprocess.run([PROGRAM], env=env, input="", capture_output=True, text=True, timeout=10, check=False)
+    p = subprocess.run([PROGRAM], env=env, input="", capture_output=True, text=True, timeout=60, check=False)
     assert p.returncode == 2 and "chmod 600" in p.stderr
     key.chmod(0o600)
     m = Mcp(server.url, key=None, AGENT_SANDBOX_API_KEY_FILE=key)
@@ -600,7 +600,7 @@ def test_key_file_of_others_is_refused_and_ones_own_is_used(server, tmp_path):
 
 def test_version_and_help_and_nothing_else():
     def run(*arguments):
-        return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=10, check=False)
+        return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
     assert re.fullmatch(r"agent-sandbox-mcp \d+\.\d+\.\d+\n", run("--version").stdout)
     assert "AGENT_SANDBOX_MCP_MAX_OUTPUT" in run("--help").stdout
@@ -613,6 +613,6 @@ def test_manual_has_every_tool_argument_and_setting(m):
     for tool in m.call("tools/list")["result"]["tools"]:
         line = next(line for line in page.splitlines() if line.startswith(f".It Cm {tool['name']} "))
         assert re.findall(r"\w+", line.split("Ns (")[1].replace("Ar ", "")) == list(tool["inputSchema"]["properties"])
-    usage = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, timeout=10, check=True).stdout
+    usage = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
     for name in set(re.findall(r"AGENT_SANDBOX_\w+", usage)):
         assert f"Ev {name}\n" in page

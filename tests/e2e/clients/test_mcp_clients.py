@@ -168,7 +168,7 @@ def test_no_message_of_ours_is_unknown_to_the_python_types(server, box, monkeypa
 @pytest.mark.parametrize("which", [*(f"sdk {v}" for v in HANDSHAKE), *(f"client {v}" for v in (*HANDSHAKE, MODERN))])
 def test_javascript_clients_speak_every_version(server, which):
     command = [NODE, ROOT / "tests/node/mcp_story.mjs", PROGRAM, *which.split()]
-    p = subprocess.run(command, env=environment(server.url), capture_output=True, text=True, timeout=55, check=False)
+    p = subprocess.run(command, env=environment(server.url), capture_output=True, text=True, timeout=60, check=False)
     words = dict(line.split() for line in p.stdout.splitlines())
     if "snapshot" in words:
         server.api.ask("DELETE", f"/v1/snapshots/{words['snapshot']}")
@@ -181,7 +181,7 @@ def inspect(server, home, *arguments):
     settings = [f"{k}={env[k]}" for k in ("AGENT_SANDBOX_URL", "AGENT_SANDBOX_API_KEY")]
     options = [w for s in settings for w in ("-e", s)]
     command = [NODE, PACKAGES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js", "--cli", PROGRAM, *options, *arguments]
-    p = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=55, check=False)
+    p = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     return p.returncode, p.stdout, p.stderr
 
 

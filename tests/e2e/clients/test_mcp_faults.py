@@ -333,7 +333,7 @@ def test_localhost_is_found_by_name(server):
 def test_taken_over_it_cannot_start_programs_or_open_files(server, tmp_path):
     probe = tmp_path / "probe.so"
     source = ROOT / "tests/tools/client_probe.c"
-    subprocess.run(["gcc", "-D_GNU_SOURCE", "-Wall", "-shared", "-fPIC", "-o", probe, source, "-ldl"], check=True, timeout=50)
+    subprocess.run(["gcc", "-D_GNU_SOURCE", "-Wall", "-shared", "-fPIC", "-o", probe, source, "-ldl"], check=True, timeout=60)
     m = Mcp(server.url, LD_PRELOAD=probe)
     try:
         assert isinstance(m.tool("sandbox_list")["result"], list)

@@ -82,7 +82,7 @@ def test_backends_without_a_container_end_the_start(own, backend):
     s = own(start=False)
     with_names(s, {"SANDBOX_BACKEND": backend})
     s.launch()
-    assert s.process.wait(10) == 2 and "AGENTBOX_SANDBOX_BACKEND" in s.tail()
+    assert s.process.wait(30) == 2 and "AGENTBOX_SANDBOX_BACKEND" in s.tail()
     s.process = None
     s.remove()
 
@@ -98,7 +98,7 @@ def test_settings_that_were_taken_and_now_end_the_start(own, setting, value, lin
     said(line)
     s = own(start=False, **{setting: value})
     s.launch()
-    assert s.process.wait(10) == 2 and f"AGENT_SANDBOX_{setting}" in s.tail()
+    assert s.process.wait(30) == 2 and f"AGENT_SANDBOX_{setting}" in s.tail()
     s.process = None
     s.remove()
 

@@ -129,7 +129,7 @@ def typescript(runtime, folder, script, *words, **env):
     (folder / "once.mjs").write_text(script)
     command = [*RUNTIMES[runtime], folder / "once.mjs", words[0], ROOT / "build/clients/typescript/dist/index.js", *words[1:]]
     return subprocess.run(
-        command, env=clean_env(HOME=str(folder), DENO_NO_UPDATE_CHECK="1", **env), capture_output=True, text=True, timeout=50
+        command, env=clean_env(HOME=str(folder), DENO_NO_UPDATE_CHECK="1", **env), capture_output=True, text=True, timeout=60
     )
 
 

@@ -44,7 +44,7 @@ def finish(process, seconds):
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         end(process)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 0, f"{process.args}:\n{(out or '')[-3000:]}\n{(err or '')[-6000:]}"
     return out
 
@@ -133,7 +133,7 @@ def test_the_curl_lines_work_in_a_shell(browse, server, tmp_path):
             if name in ("rollbackSandbox", "getAsset"):
                 continue  # their examples name what is not here
             line = lines[name].replace("curl ", "curl --max-time 30 -o out -w '%{http_code}' ", 1)
-            done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=40)
+            done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
             assert int(done.stdout or 0) == wanted.get(name, 200), (
                 f"{line}: {done.stdout} {done.stderr} {(tmp_path / 'out').read_text()[:300]}"
             )
@@ -161,7 +161,7 @@ def test_a_server_that_goes_away_and_comes_back(own):
 
 
 def test_the_pure_parts(engine):
-    done = subprocess.run([NODE, "--test", "pages_units.mjs"], cwd=ROOT / "tests/node", capture_output=True, text=True, timeout=50)
+    done = subprocess.run([NODE, "--test", "pages_units.mjs"], cwd=ROOT / "tests/node", capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout[-4000:]
 
 
