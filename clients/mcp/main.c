@@ -22,6 +22,7 @@
 #define OUT_FULL ((size_t)16 << 20) /* and no more of its messages are read */
 #define END_GRACE 1000              /* ms that calls have when the input has ended */
 #define FLUSH_GRACE 1000            /* and their answers after that */
+#define MAKING_GRACE 10000          /* and sandboxes that are being made */
 
 static const char usage[] =
     "usage: agent-sandbox-mcp [--version | --help]\n"
@@ -137,6 +138,23 @@ turn(struct mcp *m, struct lines *in, int *open, int ms)
 	return outbox_flush(&m->out);
 }
 
+/* What is being made for nobody is awaited, and destroyed, though nothing is read or written any
+ * more. */
+static void
+finish_making(struct mcp *m)
+{
+	uint64_t until = work_now() + MAKING_GRACE;
+
+	outbox_free(&m->out);
+	while (!TAILQ_EMPTY(&m->works) && work_now() < until) {
+		work_turn(m);
+		if (!TAILQ_EMPTY(&m->works) &&
+		    curl_multi_poll(m->multi, NULL, 0, 1000, NULL) != CURLM_OK)
+			fatalx("libcurl cannot wait");
+	}
+	work_end_all(m);
+}
+
 /* The client has closed our input: what is under way may still end by itself, but not for long. */
 static void
 end(struct mcp *m, struct lines *in)
@@ -147,11 +165,12 @@ end(struct mcp *m, struct lines *in)
 	while (!TAILQ_EMPTY(&m->works) && (now = work_now()) < until)
 		if (turn(m, in, &closed, (int)(until - now)) == -1)
 			break;
-	work_end_all(m);
+	work_cancel_all(m);
 	until = work_now() + FLUSH_GRACE;
 	while (outbox_waiting(&m->out) > 0 && (now = work_now()) < until)
 		if (turn(m, in, &closed, (int)(until - now)) == -1)
 			break;
+	finish_making(m);
 }
 
 static void

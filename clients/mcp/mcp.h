@@ -93,6 +93,7 @@ void work_call(struct work *, struct api_call *, work_next *);
 void work_result(struct work *, json_t *result);
 void work_error(struct work *, int code, const char *message, json_t *data);
 void work_cancel(struct mcp *, json_t *id);
+void work_cancel_all(struct mcp *);
 /* Calls that are done are followed up, as long as the client takes what comes of them: 1 if some
  * had to wait. */
 int work_turn(struct mcp *);

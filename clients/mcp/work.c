@@ -126,6 +126,14 @@ work_error(struct work *w, int code, const char *message, json_t *data)
  * A sandbox that is being made must not stay behind when nobody learns its id: that call goes on,
  * and call.c destroys what comes of it. All others end with their connection.
  */
+static void
+drop(struct work *w)
+{
+	w->dropped = 1;
+	if (w->tool == NULL || (w->tool->id != TOOL_CREATE && w->tool->id != TOOL_FORK))
+		answer(w, NULL);
+}
+
 void
 work_cancel(struct mcp *m, json_t *id)
 {
@@ -134,11 +142,19 @@ work_cancel(struct mcp *m, json_t *id)
 	TAILQ_FOREACH (w, &m->works, entry)
 		if (!w->dropped && json_equal(w->id, id))
 			break;
-	if (w == NULL)
-		return;
-	w->dropped = 1;
-	if (w->tool == NULL || (w->tool->id != TOOL_CREATE && w->tool->id != TOOL_FORK))
-		answer(w, NULL);
+	if (w != NULL)
+		drop(w);
+}
+
+void
+work_cancel_all(struct mcp *m)
+{
+	struct work *w, *next;
+
+	for (w = TAILQ_FIRST(&m->works); w != NULL; w = next) {
+		next = TAILQ_NEXT(w, entry);
+		drop(w);
+	}
 }
 
 int

@@ -10,6 +10,7 @@ import threading
 import time
 
 import pytest
+import trap as t
 from harness import ROOT
 from machine import free_port, read, status, wait_until
 from mcp_kit import SANITIZED, Mcp
@@ -245,6 +246,19 @@ def test_server_that_never_answers_does_not_hold_up_others_and_can_be_cancelled(
     m.nothing()
     m.begin_tool("sandbox_exec", sandbox_id=ID, command="true")
     assert m.end() == 0
+
+
+@pytest.mark.parametrize("tool", ["sandbox_create", "sandbox_fork"])
+def test_sandbox_that_is_made_when_the_input_ends_does_not_stay(tool):
+    trap = t.Trap()
+    trap.on("POST ", t.late(3, t.reply(201, t.SANDBOX)))
+    trap.on("DELETE ", t.reply(204))
+    m = Mcp(trap.url)
+    m.begin_tool(tool, **({} if tool == "sandbox_create" else {"snapshot_id": t.SNAPSHOT_ID}))
+    assert wait_until(lambda: trap.requests("POST "))
+    assert m.end(15) == 0
+    assert [str(s) for s in trap.requests("DELETE ")] == [f"DELETE /v1/sandboxes/{t.SANDBOX_ID}"]
+    trap.close()
 
 
 def test_writes_under_way_have_a_limit_together(against):

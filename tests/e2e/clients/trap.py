@@ -59,6 +59,11 @@ def reset(data=b""):
     return ("reset", data)
 
 
+def late(seconds, data):
+    """These bytes after some time."""
+    return ("late", data, seconds)
+
+
 def out(data):
     return {"type": "stdout", "data": data}
 
@@ -165,7 +170,10 @@ class Trap:
             self.seen.append(seen)
             found = next((answers for pattern, answers in self._scripts if pattern.match(str(seen))), None)
             answer = reply(500, "no script") if found is None else found.pop(0) if len(found) > 1 else found[0]
-        if isinstance(answer, tuple):
+        if isinstance(answer, tuple) and answer[0] == "late":
+            time.sleep(answer[2])
+            client.sendall(answer[1])
+        elif isinstance(answer, tuple):
             client.sendall(answer[1])
             time.sleep(0.1)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
