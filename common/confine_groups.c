@@ -406,8 +406,13 @@ static const struct confine_rule parent_rules[] = {
     REFUSE(fsconfig, EPERM),
     REFUSE(fsmount, EPERM),
     REFUSE(setns, EPERM),
-    /* network: the listening socket was made before */
+    /* network: the listening socket was made before; connecting is for egressd, which inherits this
+     */
     ALLOW_IF(socket, EQ(0, AF_UNIX)),
+    ALLOW_IF(socket, EQ(0, AF_INET), EQ(1, NEW_TCP), EQ(2, 0)),
+    ALLOW_IF(socket, EQ(0, AF_INET6), EQ(1, NEW_TCP), EQ(2, 0)),
+    ALLOW_IF(socket, EQ(0, AF_INET), EQ(1, NEW_UDP), EQ(2, 0)),
+    ALLOW_IF(socket, EQ(0, AF_INET6), EQ(1, NEW_UDP), EQ(2, 0)),
     REFUSE(socket, EPERM),
     /* terminals: typing into the operator's shell */
     REFUSE_IF(ioctl, EPERM, EQ32(1, TIOCSTI)),

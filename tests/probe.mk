@@ -4,7 +4,7 @@ PROBED := apid managerd dockerd-proxy egressd sessiond
 PROBE_OBJS := $(addprefix $(BUILD)/probe/,child_setup.o probe.o)
 PROBE_COMMON := $(filter-out %/child_setup.o,$(COMMON_EVENT)) $(FRAME) \
 	$(addprefix $(BUILD)/obj/,common/uhttp.o common/image_ref.o) $(PROBE_OBJS)
-PROBE_LIBS := -levent_extra -levent_core -ljansson -lcurl -lzstd -lcrypto -lbsd
+PROBE_LIBS := -levent_extra -levent_core -lcares -ljansson -lcurl -lzstd -lcrypto -lbsd
 
 $(BUILD)/probe/%.o: ALL_CFLAGS += -DPROBE
 $(BUILD)/probe/%.o: common/%.c
@@ -22,7 +22,7 @@ endef
 $(eval $(call probe,apid,$(APID_OBJS) $(BUILD)/obj/common/base64.o))
 $(eval $(call probe,managerd,$(MANAGERD_OBJS)))
 $(eval $(call probe,dockerd-proxy,$(DOCKERD_PROXY_OBJS)))
-$(eval $(call probe,egressd,$(EGRESSD_OBJS)))
+$(eval $(call probe,egressd,$(EGRESSD_OBJS) $(EGRESS)))
 $(eval $(call probe,sessiond,$(SESSIOND_OBJS)))
 
 probes: $(PROBED:%=$(BUILD)/probe/%)

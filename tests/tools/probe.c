@@ -47,6 +47,50 @@ connect_inet(void)
 }
 
 static long
+connect_outwards(void)
+{
+	struct sockaddr_in sin = {
+	    .sin_family = AF_INET, .sin_port = htons(9), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (s == -1)
+		return -1;
+	return connect(s, (struct sockaddr *)&sin, sizeof(sin)) == 0 || errno == EINPROGRESS ||
+		       errno == ECONNREFUSED
+		   ? 0
+		   : -1;
+}
+
+static long
+new_socket(int family, int type, int protocol)
+{
+	return socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+}
+
+static long
+bind_new_socket(void)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET};
+
+	return bind((int)new_socket(AF_INET, SOCK_DGRAM, 0), (struct sockaddr *)&sin, sizeof(sin));
+}
+
+static long
+listen_on_new_socket(void)
+{
+	return listen((int)new_socket(AF_INET, SOCK_STREAM, 0), 1);
+}
+
+static long
+send_new_datagram(void)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(9)};
+
+	return sendto((int)new_socket(AF_INET, SOCK_DGRAM, 0), "x", 1, 0, (struct sockaddr *)&sin,
+	    sizeof(sin));
+}
+
+static long
 connect_path(const char *path)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -169,6 +213,13 @@ call_by_32_bit_entry(void)
 	X(connect_own_socket, connect_path("/docker.sock"))                                       \
 	X(connect_abstract, connect_abstract())                                                   \
 	X(udp_socket, socket(AF_INET, SOCK_DGRAM, 0))                                             \
+	X(connect_outwards, connect_outwards())                                                   \
+	X(new_udp_socket, new_socket(AF_INET6, SOCK_DGRAM, 0))                                    \
+	X(raw_socket, new_socket(AF_INET, SOCK_RAW, IPPROTO_ICMP))                                \
+	X(ping_socket, new_socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP))                             \
+	X(bind_new_socket, bind_new_socket())                                                     \
+	X(listen_on_new_socket, listen_on_new_socket())                                           \
+	X(send_new_datagram, send_new_datagram())                                                 \
 	X(netlink_socket, socket(AF_NETLINK, SOCK_RAW, 0))                                        \
 	X(packet_socket, socket(AF_PACKET, SOCK_RAW, 0))                                          \
 	X(vsock_socket, socket(AF_VSOCK, SOCK_STREAM, 0))                                         \

@@ -33,6 +33,7 @@ the_parent_tries(void *arg)
 	must(strcmp(before, after) == 0, "a second filter was loaded");
 	refused(socket(AF_INET, SOCK_STREAM, 0), "TCP socket");
 	refused(socket(AF_INET6, SOCK_DGRAM, 0), "UDP socket");
+	refused(socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 1), "raw socket");
 	refused(socket(AF_NETLINK, SOCK_RAW, 0), "netlink");
 	refused(socket(AF_PACKET, SOCK_RAW, 0), "packet socket");
 #ifndef CONFINE_SANITIZED
@@ -53,6 +54,7 @@ the_parent_tries(void *arg)
 		refused(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0), "user namespace");
 	}
 	must(socket(AF_UNIX, SOCK_STREAM, 0) != -1, "unix socket");
+	must(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) != -1, "for egressd");
 	must(system("true") == 0, "exec");
 }
 
