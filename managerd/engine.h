@@ -94,7 +94,12 @@ void engine_destroy(const struct m_d_destroy *, engine_done, void *arg);
 /* As engine_destroy(), but a call like the others: tried once, and it can be dropped. */
 void engine_take_away(const struct m_d_destroy *, engine_done, void *arg);
 
-/* answer.c, for engine.c */
+/* engine_calls.c, for engine.c */
+uint64_t engine_next_id(void);
+void engine_calls_fail(void); /* the engine is away */
+void engine_answer(struct msg *);
+void engine_item(struct msg *);
+/* answer.c */
 int answer_fits(uint32_t call, uint32_t type);
 void answer_read(struct msg *, struct answer *);
 void answer_container(const char *id);

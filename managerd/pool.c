@@ -1,4 +1,4 @@
-/* Keeps the pool filled, and gives its members away. */
+/* Keeps the pool filled. */
 #include "managerd/pool.h"
 
 #include <bsd/string.h>
@@ -15,42 +15,19 @@
 #include "managerd/engine.h"
 #include "managerd/manager.h"
 #include "managerd/policy.h"
+#include "managerd/pool_member.h"
 #include "managerd/reconcile.h"
 #include "managerd/session.h"
 
 #define MAKING_MAX 2         /* members at a time */
-#define PAUSE_US 50000       /* from a claim, and while clients make sandboxes themselves */
 #define WAIT_MIN_US 1000000  /* after a failure, doubled each time */
 #define WAIT_MAX_US 60000000 /* at most */
 #define PULL_US 600000000    /* between two pulls of an image that cannot be pulled */
 #define CHECK_US 15000000    /* between two looks at what a tag means */
-#define REFUSED_US 60000000  /* so long no update is tried after one that was refused */
 
-struct member {
-	struct bring bring; /* first: bring's callbacks get this */
-	TAILQ_ENTRY(member) entry;
-	struct pool_image *image;
-	int ready;
-};
-
-struct pool_image {
-	TAILQ_ENTRY(pool_image) entry;
-	struct spec spec; /* of its members */
-	struct image_ref ref;
-	size_t size;                  /* so many are wanted */
-	TAILQ_HEAD(, member) members; /* oldest first */
-	char prepared[72];            /* of which they should be made; "": not known yet */
-	int checking;
-	int64_t check_us;          /* CLOCK_BOOTTIME: when to look again at the tag */
-	int64_t wait_us, after_us; /* of the last failure, and when the next try may come */
-	int64_t pull_us;           /* not pulled again before */
-	char why[TEXT_MAX];        /* of the last failure; "": none */
-};
-
-static TAILQ_HEAD(, pool_image) images = TAILQ_HEAD_INITIALIZER(images);
+struct pool_images pool_images = TAILQ_HEAD_INITIALIZER(pool_images);
 static struct event *ticker, *filler;
-static int64_t refused_us; /* no update before */
-static int draining;
+int pool_draining;
 
 static size_t
 members_count(const struct pool_image *image, int ready)
@@ -63,8 +40,8 @@ members_count(const struct pool_image *image, int ready)
 	return n;
 }
 
-static void
-fill_after(int64_t us)
+void
+pool_fill_after(int64_t us)
 {
 	struct timeval tv = {us / 1000000, us % 1000000};
 
@@ -76,7 +53,7 @@ void
 pool_refill(void)
 {
 	if (filler != NULL)
-		fill_after(0);
+		pool_fill_after(0);
 }
 
 /* Nobody may claim it any more; its container goes in the background. */
@@ -86,7 +63,7 @@ member_remove(struct member *m, uint32_t reason)
 	TAILQ_REMOVE(&m->image->members, m, entry);
 	bring_drop(&m->bring, reason);
 	free(m);
-	fill_after(0);
+	pool_fill_after(0);
 }
 
 static void
@@ -117,7 +94,7 @@ on_ready(struct bring *b)
 		log_info("the pool of %s is being filled again", image->spec.image);
 	image->why[0] = '\0';
 	image->wait_us = image->after_us = 0;
-	fill_after(0);
+	pool_fill_after(0);
 }
 
 /* Tried again ever more seldom; said once for each reason. */
@@ -164,7 +141,7 @@ making_count(void)
 	const struct pool_image *image;
 	size_t n = 0;
 
-	TAILQ_FOREACH (image, &images, entry)
+	TAILQ_FOREACH (image, &pool_images, entry)
 		n += members_count(image, 0);
 	return n;
 }
@@ -183,7 +160,7 @@ has_room(void)
 	size_t n = wreck_pool(), most = 0;
 
 	box_each(count_claim, &n);
-	TAILQ_FOREACH (image, &images, entry) {
+	TAILQ_FOREACH (image, &pool_images, entry) {
 		n += members_count(image, 0) + members_count(image, 1);
 		most += image->size;
 	}
@@ -198,7 +175,7 @@ image_next(void)
 	size_t n, most = 0;
 	int64_t now = time_boot_us();
 
-	TAILQ_FOREACH (image, &images, entry) {
+	TAILQ_FOREACH (image, &pool_images, entry) {
 		n = members_count(image, 0) + members_count(image, 1);
 		if (n >= image->size || image->after_us > now || image->size - n <= most)
 			continue;
@@ -214,11 +191,11 @@ fill(evutil_socket_t fd, short what, void *arg)
 	struct pool_image *image;
 
 	(void)fd, (void)what, (void)arg;
-	if (draining || !engine_up() || !reconcile_done())
+	if (pool_draining || !engine_up() || !reconcile_done())
 		return; /* the ticker comes */
 	while (making_count() < MAKING_MAX && (image = image_next()) != NULL) {
 		if (engine_busy() || !has_room()) {
-			fill_after(PAUSE_US);
+			pool_fill_after(POOL_PAUSE_US);
 			return;
 		}
 		member_make(image);
@@ -266,7 +243,7 @@ report(void)
 	struct pool_image *image;
 	size_t n = 0;
 
-	TAILQ_FOREACH (image, &images, entry)
+	TAILQ_FOREACH (image, &pool_images, entry)
 		states[n++] =
 		    (struct pool_state){image->spec.image, image->size, members_count(image, 1)};
 	pool_report(states, n);
@@ -279,25 +256,13 @@ tick(evutil_socket_t fd, short what, void *arg)
 	int64_t now = time_boot_us();
 
 	(void)fd, (void)what, (void)arg;
-	if (draining)
+	if (pool_draining)
 		return;
-	fill_after(0);
-	TAILQ_FOREACH (image, &images, entry)
+	pool_fill_after(0);
+	TAILQ_FOREACH (image, &pool_images, entry)
 		if (engine_up() && reconcile_done() && !engine_busy())
 			image_check(image, now);
 	report();
-}
-
-static struct pool_image *
-image_find(const struct image_ref *ref)
-{
-	struct pool_image *image;
-
-	TAILQ_FOREACH (image, &images, entry)
-		if (strcmp(image->ref.name, ref->name) == 0 &&
-		    strcmp(image->ref.tag, ref->tag) == 0)
-			return image;
-	return NULL;
 }
 
 static void
@@ -310,7 +275,7 @@ image_add(const char *name, size_t len, size_t count)
 		log_warnx("the pool: %.*s is not the name of an image", (int)len, name);
 		return;
 	}
-	if ((image = image_find(&ref)) == NULL) {
+	if ((image = pool_image_find(&ref)) == NULL) {
 		if ((image = calloc(1, sizeof(*image))) == NULL ||
 		    (image->spec.image = strndup(name, len)) == NULL)
 			fatal("pool");
@@ -323,7 +288,7 @@ image_add(const char *name, size_t len, size_t count)
 		    (image->spec.egress = strdup(CFG_TEXT(EGRESS_ALLOWLIST))) == NULL)
 			fatal("pool");
 		TAILQ_INIT(&image->members);
-		TAILQ_INSERT_TAIL(&images, image, entry);
+		TAILQ_INSERT_TAIL(&pool_images, image, entry);
 	}
 	image->size += count;
 }
@@ -368,7 +333,7 @@ pool_start(void)
 	struct timeval second = {1, 0};
 
 	images_load();
-	if (TAILQ_EMPTY(&images)) {
+	if (TAILQ_EMPTY(&pool_images)) {
 		pool_report_remove();
 		return;
 	}
@@ -379,91 +344,13 @@ pool_start(void)
 	report();
 }
 
-static int
-limits_differ(const struct spec *a, const struct spec *b)
-{
-	return a->nano_cpus != b->nano_cpus || a->memory_mb != b->memory_mb ||
-	       a->pids_limit != b->pids_limit;
-}
-
-/* Members know the names of the operator's list. Without one, those of a list would be missing. */
-static int
-hosts_lack(const struct egress_policy *policy, const struct spec *spec)
-{
-	return spec->egress != NULL && *spec->egress != '\0' && *policy->list == '\0';
-}
-
-/* The member, or NULL and why not. Less memory is not given by an update: /tmp and what else stays
- * in memory have their sizes already. */
-static struct member *
-member_fitting(const struct spec *spec, enum pool_miss *why)
-{
-	struct pool_image *image;
-	struct image_ref ref;
-	struct policy policy;
-	struct member *m;
-
-	*why = POOL_IMAGE;
-	if (image_parse(spec->image, strlen(spec->image), &ref) == -1 ||
-	    (image = image_find(&ref)) == NULL)
-		return NULL;
-	policy_load(&policy, &mgr.child.config);
-	*why = egress_bridged(&policy.egress, spec)        ? POOL_NETWORK
-	       : hosts_lack(&policy.egress, spec)          ? POOL_EGRESS
-	       : !spec->read_only                          ? POOL_ROOTFS
-	       : spec->memory_mb < image->spec.memory_mb   ? POOL_MEMORY
-	       : !limits_differ(spec, &image->spec)        ? POOL_EMPTY
-	       : strstr(CFG_TEXT(DOCKER_RUNTIME), "runsc") ? POOL_LIMITS
-	       : time_boot_us() < refused_us               ? POOL_UPDATE
-							   : POOL_EMPTY;
-	if (*why != POOL_EMPTY)
-		return NULL;
-	TAILQ_FOREACH (m, &image->members, entry)
-		if (m->ready && m->bring.session->chan != NULL)
-			return m;
-	return NULL;
-}
-
-int
-pool_claim(const struct spec *spec, struct pool_claim *claim)
-{
-	struct member *m;
-	enum pool_miss why;
-
-	if (TAILQ_EMPTY(&images) || draining)
-		return 0;
-	if ((m = member_fitting(spec, &why)) == NULL) {
-		pool_count_miss(spec, why);
-		fill_after(PAUSE_US);
-		return 0;
-	}
-	memset(claim, 0, sizeof(*claim));
-	claim->pool = m->bring.pool;
-	claim->session = m->bring.session;
-	strlcpy(claim->container, m->bring.container, sizeof(claim->container));
-	claim->update = limits_differ(spec, &m->image->spec);
-	TAILQ_REMOVE(&m->image->members, m, entry);
-	free(m);
-	pool_count_hit();
-	fill_after(PAUSE_US);
-	return 1;
-}
-
-void
-pool_missed(const struct spec *spec, enum pool_miss why)
-{
-	if (why == POOL_UPDATE)
-		refused_us = time_boot_us() + REFUSED_US;
-	pool_count_miss(spec, why);
-}
-
 int
 pool_has(uint64_t pool)
 {
 	struct pool_image *image;
 	struct member *m;
 
-	TAILQ_FOREACH (image, &images, entry)
+	TAILQ_FOREACH (image, &pool_images, entry)
 		TAILQ_FOREACH (m, &image->members, entry)
 			if (m->bring.pool == pool)
 				return 1;
@@ -478,7 +365,7 @@ pool_event(const char *container, uint32_t event)
 
 	if (event == EVENT_START || event == EVENT_UNPAUSE)
 		return;
-	TAILQ_FOREACH (image, &images, entry)
+	TAILQ_FOREACH (image, &pool_images, entry)
 		TAILQ_FOREACH (m, &image->members, entry)
 			if (m->ready && strcmp(m->bring.container, container) == 0) {
 				log_info("a sandbox of the pool was ended by others");
@@ -493,10 +380,10 @@ pool_drain(void)
 	struct pool_image *image;
 	struct member *m;
 
-	if (draining)
+	if (pool_draining)
 		return;
-	draining = 1;
-	TAILQ_FOREACH (image, &images, entry)
+	pool_draining = 1;
+	TAILQ_FOREACH (image, &pool_images, entry)
 		while ((m = TAILQ_FIRST(&image->members)) != NULL)
 			member_remove(m, END_SHUTDOWN);
 	pool_report_remove();

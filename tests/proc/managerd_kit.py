@@ -28,7 +28,10 @@ class Engine:
     def __init__(self):
         self.containers = {}  # id: [sandbox, generation, state]
         self.labels = {}  # (sandbox, generation): our instance; without an entry it has any
-        self.volumes = set()  # (sandbox, generation)
+        self.volumes = set()  # (sandbox, generation); ("pool", member)
+        self.members = {}  # containers that are or were members of the pool: which
+        self.limits = {}  # container: those of an update
+        self.prepared = "1" * 64  # what the image's tag means
         self.count = 0
         self.images = {IMAGE}
         self.most = 0  # containers at once
@@ -36,23 +39,29 @@ class Engine:
         self.all_old = False  # so does that of every new one
         self.identity = ""
 
-    def add(self, sandbox, generation, state=layout.STATE_CREATED):
+    def add(self, sandbox, generation, state=layout.STATE_CREATED, pool=0):
         self.count += 1
         cid = f"{self.count:064x}"
         self.containers[cid] = [sandbox, generation, state]
-        self.volumes.add((sandbox, generation))
+        if pool:
+            self.members[cid] = pool
+        self.volumes.add(("pool", pool) if pool else (sandbox, generation))
         if self.all_old:
             self.old.add(cid)
         self.most = max(self.most, len(self.containers))
         return cid
 
-    def remove(self, sandbox, generation, cid="", keep_volume=0):
+    def remove(self, sandbox, generation, cid="", keep_volume=0, pool=0):
         for k, (s, g, _) in list(self.containers.items()):
-            if (s, g) == (sandbox, generation):
+            if (s, g) == (sandbox, generation) if s else pool and self.members.get(k) == pool:
                 assert cid in ("", k)
                 del self.containers[k]
         if not keep_volume:
-            self.volumes.discard((sandbox, generation))
+            self.volumes.discard(("pool", pool) if pool else (sandbox, generation))
+
+    def waiting(self):
+        """Members of the pool that nobody has claimed."""
+        return [cid for cid, (s, _, _) in self.containers.items() if s == 0]
 
     def empty(self):
         return not self.containers and not self.volumes
@@ -175,6 +184,9 @@ class Server:
             s.rule = m.tail.decode() if m.fields["on"] else None
         elif m.name == "S_DIALED":
             s.dialed.append((m.id, m.fields["verdict"], m.tail))
+        elif m.name == "S_CLAIM":
+            assert s.sandbox == 0 and s.ended is None
+            s.sandbox, s.claimed = m.fields["sandbox"], True
         elif m.name == "S_GUEST":
             s.guest, s.sandbox = m.fd, m.fields["sandbox"]
             if self.up_delay:
@@ -249,17 +261,20 @@ class Server:
         elif m.name == "D_PREPARE":
             image = m.tail.decode()
             if image in e.images:
-                d.send("D_PREPARED", m.id, {"image_id": "sha256:" + "1" * 64, "base_id": "sha256:" + "2" * 64})
+                d.send("D_PREPARED", m.id, {"image_id": "sha256:" + e.prepared, "base_id": "sha256:" + "2" * 64})
             else:
                 d.send("D_FAILED", m.id, {"why": layout.FAIL_NO_IMAGE}, f"image {image} was not found")
         elif m.name == "D_CREATE":
-            assert not any((s, g) == (m.fields["sandbox"], m.fields["generation"]) for s, g, _ in e.containers.values())
+            sandbox, pool = m.fields["sandbox"], m.fields["pool"]
+            assert (sandbox or pool) and (not pool or m.fields["keep_volume"] or not sandbox)
+            assert not sandbox or not any((s, g) == (sandbox, m.fields["generation"]) for s, g, _ in e.containers.values())
             self.last_create = m.fields
-            if m.fields["keep_volume"] and (m.fields["sandbox"], m.fields["generation"]) not in e.volumes:
+            volume = ("pool", pool) if pool else (sandbox, m.fields["generation"])
+            if m.fields["keep_volume"] and volume not in e.volumes:
                 d.send("D_FAILED", m.id, {"why": layout.FAIL_GONE}, "no such container")
                 return
-            e.labels[m.fields["sandbox"], m.fields["generation"]] = self.uuid
-            self.known.add(e.add(m.fields["sandbox"], m.fields["generation"]))
+            e.labels[volume] = self.uuid
+            self.known.add(e.add(sandbox, m.fields["generation"], pool=pool))
             d.send("D_CREATED", m.id, {"container": list(e.containers)[-1]})
         elif m.name == "D_ATTACH":
             c = e.containers.get(m.fields["container"])
@@ -276,19 +291,41 @@ class Server:
             state = {"state": c[2] if c else layout.STATE_GONE, "foreign_workspace": int(self.foreign)}
             d.send("D_STATE", m.id, {"container": m.fields["container"]} | state)
         elif m.name == "D_DESTROY":
-            before = set(e.containers)
-            e.remove(m.fields["sandbox"], m.fields["generation"], m.fields["container"], m.fields["keep_volume"])
+            f, before = m.fields, set(e.containers)
+            e.remove(f["sandbox"], f["generation"], f["container"], f["keep_volume"], f["pool"])
             self.known -= before - set(e.containers)
+            d.send("D_DONE", m.id)
+        elif m.name == "D_UPDATE":
+            c = e.containers.get(m.fields["container"])
+            if c is None:
+                d.send("D_FAILED", m.id, {"why": layout.FAIL_GONE}, "no such container")
+                return
+            assert c[0] == 0 and m.fields["container"] in e.members
+            e.limits[m.fields["container"]] = [m.fields[k] for k in ("nano_cpus", "memory_mb", "pids_limit")]
+            d.send("D_DONE", m.id)
+        elif m.name == "D_RENAME":
+            c = e.containers.get(m.fields["container"])
+            if c is None:
+                d.send("D_FAILED", m.id, {"why": layout.FAIL_GONE}, "no such container")
+                return
+            assert c[0] == 0 and m.fields["container"] in e.members
+            c[:2] = m.fields["sandbox"], m.fields["generation"]
+            assert [x[:2] for x in e.containers.values()].count(c[:2]) == 1
             d.send("D_DONE", m.id)
         elif m.name == "D_LIST":
             if not self.answer_list:
                 return
             ours = {x for x in e.volumes if e.labels.get(x, self.uuid) == self.uuid}
             self.known |= set(e.containers)
-            for cid, (s, g, state) in [c for c in e.containers.items() if tuple(c[1][:2]) in ours]:
-                d.send("D_ITEM", m.id, {"sandbox": s, "generation": g, "kind": layout.ITEM_CONTAINER, "state": state, "container": cid})
+            for cid, (s, g, state) in e.containers.items():
+                pool = e.members.get(cid, 0)
+                if (("pool", pool) if pool else (s, g)) not in ours:
+                    continue
+                item = {"sandbox": s, "generation": g, "pool": pool, "kind": layout.ITEM_CONTAINER, "state": state, "container": cid}
+                d.send("D_ITEM", m.id, item)
             for s, g in ours:
-                d.send("D_ITEM", m.id, {"sandbox": s, "generation": g, "kind": layout.ITEM_VOLUME})
+                name = {"pool": g} if s == "pool" else {"sandbox": s, "generation": g}
+                d.send("D_ITEM", m.id, name | {"kind": layout.ITEM_VOLUME})
             d.send("D_LIST_END", m.id)
 
     def release(self, *names):
