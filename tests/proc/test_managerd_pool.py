@@ -179,7 +179,9 @@ def test_session_lost_during_the_update_gives_a_fresh_container(pooled, engine):
     assert m.name == "SANDBOX" and container_of(engine, m.fields["id"]) not in engine.members
     (session,) = s.session_of(m.fields["id"])
     assert session.env == b"A=1\0"
-    s.release("D_UPDATE")
+    with s.lock:  # of a container that is gone by now
+        s.hold.discard("D_UPDATE")
+        s.docker.send("D_FAILED", s.held.pop().id, {"why": layout.FAIL_GONE}, "no such container")
     assert s.exec(m.fields["id"]).fields["status"] == 200
     s.destroy(m.fields["id"])
     assert wait_until(lambda: len(engine.containers) == len(engine.volumes) == 1)
