@@ -22,7 +22,10 @@ export { SandboxLocalFileError } from "./local.js";
 function keyIn(path: string, must: boolean): string | undefined {
   let text;
   try {
-    if (process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
+    const info = statSync(path);
+    // Reading a pipe would wait for whoever writes into it.
+    if (!info.isFile() && !info.isDirectory()) throw new SandboxConfigError(`${oneLine(path)} is not a file`);
+    if (process.platform !== "win32" && (info.mode & 0o077) !== 0) {
       throw new SandboxConfigError(
         `${oneLine(path)} can be read by others: chmod 600 it, and if they may have read the key, make a new one`,
       );

@@ -13,6 +13,7 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
+import { execFileSync } from "node:child_process";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -362,4 +363,7 @@ test("a_key_comes_from_a_file_that_nobody_else_can_read", async (t) => {
   refusedFor("no such file");
   writeFileSync(join(at, "none"), "two lines\nof text", { mode: 0o600 });
   refusedFor("does not hold a key");
+  process.env.AGENT_SANDBOX_API_KEY_FILE = join(at, "pipe");
+  execFileSync("mkfifo", ["-m", "600", join(at, "pipe")]);
+  refusedFor("is not a file");
 });

@@ -388,9 +388,14 @@ def test_key_comes_from_argument_variable_named_file_and_usual_file_in_this_orde
     assert all("0123456789" not in s.path for s in trap.seen)
 
 
-@pytest.mark.parametrize("mode, text", [(0o640, "k" * 20), (0o604, "k" * 20), (0o600, ""), (0o600, "ü" * 20), (0o600, "k" * 5000)])
+@pytest.mark.parametrize(
+    "mode, text", [(0o640, "k" * 20), (0o604, "k" * 20), (0o600, ""), (0o600, "ü" * 20), (0o600, "k" * 5000), (0o600, None)]
+)
 def test_key_file_that_others_can_read_or_that_holds_no_key_is_refused(tmp_path, monkeypatch, mode, text):
-    (tmp_path / "key").write_text(text)
+    if text is None:
+        os.mkfifo(tmp_path / "key")
+    else:
+        (tmp_path / "key").write_text(text)
     (tmp_path / "key").chmod(mode)
     monkeypatch.delenv("AGENT_SANDBOX_API_KEY", raising=False)
     monkeypatch.setenv("AGENT_SANDBOX_API_KEY_FILE", str(tmp_path / "key"))

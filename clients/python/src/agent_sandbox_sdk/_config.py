@@ -19,10 +19,15 @@ def _config_error(text: str) -> SandboxConfigError:
     return SandboxConfigError(0, "configuration", one_line(text))
 
 
+def _open(path: str, flags: int) -> int:
+    """Waits for nobody who might write into a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def read_key_file(path: Path) -> str:
     """The key in a file that nobody else can read; SandboxConfigError otherwise."""
     try:
-        with open(path, "rb") as f:
+        with open(path, "rb", opener=_open) as f:
             mode = os.fstat(f.fileno()).st_mode
             if not stat.S_ISREG(mode):
                 raise _config_error(f"key file {path}: not a regular file")
