@@ -2,6 +2,6 @@
 COMMON_MODULES := log ids items pool_list chan chan_gate record child_setup confine confine_groups confine_filter confine_root confine_landlock confine_client
 COMMON := $(COMMON_MODULES:%=$(BUILD)/obj/common/%.o)
 COMMON_EVENT := $(COMMON) $(addprefix $(BUILD)/obj/common/,chan_event.o child.o)
-FRAME := $(BUILD)/obj/common/frame.o
+FRAME := $(BUILD)/obj/common/frame.o $(BUILD)/obj/common/crc32.o
 # Lists of where a sandbox may connect to; for the programs that read them.
 EGRESS := $(addprefix $(BUILD)/obj/common/,egress.o egress_list.o egress_range.o)

@@ -1,32 +1,9 @@
-/* Frames on the guest stream and their checksum; see frame.h. Nothing but libc, since sandbox-init
- * links it. */
+/* Frames on the guest stream; see frame.h. Nothing but libc, since sandbox-init links it. */
 #include "common/frame.h"
 
 #include <string.h>
 
-#define CRC_POLYNOMIAL 0xedb88320u
-#define SLICES 16
-
-/* crc_table[k][b]: the checksum's change by byte b that k more bytes follow. */
-static uint32_t crc_table[SLICES][256];
-
-static void
-crc_init(void)
-{
-	uint32_t i, k, c;
-
-	for (i = 0; i < 256; i++) {
-		c = i;
-		for (k = 0; k < 8; k++)
-			c = c >> 1 ^ (c & 1 ? CRC_POLYNOMIAL : 0);
-		crc_table[0][i] = c;
-	}
-	for (i = 0; i < 256; i++)
-		for (k = 1; k < SLICES; k++) {
-			c = crc_table[k - 1][i];
-			crc_table[k][i] = c >> 8 ^ crc_table[0][c & 255];
-		}
-}
+#include "common/crc32.h"
 
 static uint32_t
 get32(const uint8_t *p)
@@ -41,34 +18,6 @@ put32(uint8_t *p, uint32_t v)
 	p[1] = (uint8_t)(v >> 8);
 	p[2] = (uint8_t)(v >> 16);
 	p[3] = (uint8_t)(v >> 24);
-}
-
-/* Sixteen bytes a round: a byte at a time would be the slowest step of a stream. */
-uint32_t
-crc32_update(uint32_t crc, const void *data, size_t len)
-{
-	const uint8_t *p = data;
-	uint32_t a, b, c, d;
-
-	if (crc_table[0][1] == 0)
-		crc_init();
-	crc = ~crc;
-	for (; len >= SLICES; p += SLICES, len -= SLICES) {
-		a = get32(p) ^ crc;
-		b = get32(p + 4);
-		c = get32(p + 8);
-		d = get32(p + 12);
-		crc = crc_table[15][a & 255] ^ crc_table[14][a >> 8 & 255] ^
-		      crc_table[13][a >> 16 & 255] ^ crc_table[12][a >> 24] ^
-		      crc_table[11][b & 255] ^ crc_table[10][b >> 8 & 255] ^
-		      crc_table[9][b >> 16 & 255] ^ crc_table[8][b >> 24] ^ crc_table[7][c & 255] ^
-		      crc_table[6][c >> 8 & 255] ^ crc_table[5][c >> 16 & 255] ^
-		      crc_table[4][c >> 24] ^ crc_table[3][d & 255] ^ crc_table[2][d >> 8 & 255] ^
-		      crc_table[1][d >> 16 & 255] ^ crc_table[0][d >> 24];
-	}
-	for (; len > 0; p++, len--)
-		crc = crc >> 8 ^ crc_table[0][(crc ^ *p) & 255];
-	return ~crc;
 }
 
 int64_t

@@ -36,7 +36,4 @@ void frame_header(
  */
 size_t frame_resync(const uint8_t *p, size_t n);
 
-/* CRC-32 (IEEE 802.3, reflected, as in zlib). Start with 0. */
-uint32_t crc32_update(uint32_t crc, const void *data, size_t len);
-
 #endif

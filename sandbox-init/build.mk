@@ -1,6 +1,6 @@
 # PID 1 of a sandbox: static, without sanitizers, and as small as it can be, since it needs nothing of the image.
 PROGRAMS += sandbox-init
-SANDBOX_INIT_OBJS := $(patsubst %.c,$(BUILD)/init-obj/%.o,$(wildcard sandbox-init/*.c) common/frame.c \
+SANDBOX_INIT_OBJS := $(patsubst %.c,$(BUILD)/init-obj/%.o,$(wildcard sandbox-init/*.c) common/frame.c common/crc32.c \
 	common/egress.c common/egress_list.c common/egress_range.c)
 $(BUILD)/init-obj/%.o: %.c
 	@mkdir -p $(@D)

@@ -30,7 +30,7 @@ $(foreach t,$(FUZZ_NAMES),$(eval $(call fuzz_target,$(t),$(call test_link,tests/
 
 # The programs once more, with a PID 1 in the containers that breaks the guest protocol.
 HOSTILE := $(BUILD)/tests/hostile
-$(HOSTILE)/init: tests/e2e/guest/hostile_init.c common/frame.c
+$(HOSTILE)/init: tests/e2e/guest/hostile_init.c common/frame.c common/crc32.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu17 -D_GNU_SOURCE -I. $(WARN) -O2 -static -o $@ $^
 $(HOSTILE)/obj/gen/init_sha256.h: $(HOSTILE)/init

@@ -2,6 +2,7 @@
  * found again. */
 #include "tests/unit/forked.h"
 
+#include "common/crc32.h"
 #include "common/frame.h"
 
 #define LARGEST (FRAME_HEADER + FRAME_DATA_MAX)
@@ -56,6 +57,31 @@ the_checksum_does_not_depend_on_how_it_is_cut_or_aligned(void **state)
 						     bytes + at + cut, len - cut),
 				    c);
 		}
+}
+
+/* Every length around the steps of the folding, and long ones, at every alignment. */
+static void
+the_processor_and_the_tables_agree(void **state)
+{
+	static uint8_t bytes[FRAME_DATA_MAX + 16];
+	size_t at, len;
+	uint32_t x = 1, first;
+
+	(void)state;
+	for (at = 0; at < sizeof(bytes); at++) {
+		x = x * 1664525 + 1013904223;
+		bytes[at] = (uint8_t)(x >> 24);
+	}
+	for (at = 0; at < 16; at++)
+		for (len = 0; len <= 300; len++) {
+			first = (uint32_t)(at * 0x9e3779b9u + len);
+			assert_int_equal(crc32_update(first, bytes + at, len),
+			    crc32_by_table(first, bytes + at, len));
+			assert_int_equal(crc32_update(first, bytes + at, FRAME_DATA_MAX - len),
+			    crc32_by_table(first, bytes + at, FRAME_DATA_MAX - len));
+		}
+	for (len = 0; len <= 300; len++)
+		assert_int_equal(crc32_update(0, bytes, len), crc_bit_by_bit(bytes, len));
 }
 
 static void
@@ -194,6 +220,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_checksum_is_the_one_of_ieee_802_3),
 	    cmocka_unit_test(the_checksum_does_not_depend_on_how_it_is_cut_or_aligned),
+	    cmocka_unit_test(the_processor_and_the_tables_agree),
 	    cmocka_unit_test(a_frame_is_what_was_written),
 	    cmocka_unit_test(every_cut_of_a_frame_waits_for_the_rest),
 	    cmocka_unit_test(no_single_wrong_bit_gets_through),
