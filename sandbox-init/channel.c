@@ -16,6 +16,9 @@
 #include "sandbox-init/stream.h"
 #include "sandbox-init/transfer.h"
 
+/* Less is not used: a frame of a few bytes costs as much as a full one, and more credit comes as
+ * soon as the client reads on. */
+#define CREDIT_MIN 4096
 #define RETURN_STEP (GUEST_WINDOW / 8)
 #define HELD_MAX (GUEST_WINDOW + 65536) /* bytes of one channel's waiting frames */
 
@@ -120,6 +123,8 @@ channel_meta(struct channel *ch, const struct g_meta *m)
 size_t
 channel_allows(const struct channel *ch)
 {
+	if (ch->out_credit < CREDIT_MIN)
+		return 0;
 	return ch->out_credit < FRAME_DATA_MAX ? ch->out_credit : FRAME_DATA_MAX;
 }
 

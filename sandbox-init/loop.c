@@ -159,19 +159,20 @@ loop_run(const struct loop_hooks *hooks)
 	struct pollfd *p = NULL;
 	size_t *at = NULL;
 	size_t cap = 0;
-	int more;
+	int more, kept;
 	nfds_t n;
 
 	for (;;) {
 		more = hooks->pump();
-		hooks->flush();
+		kept = hooks->flush();
 		if (cap < nwatches) {
 			cap = watches_cap;
 			p = mem_resize(p, cap * sizeof(*p));
 			at = mem_resize(at, cap * sizeof(*at));
 		}
 		n = collect(p, at, hooks->room());
-		if (poll(p, n, more && hooks->room() ? 0 : timers_wait_ms()) > 0)
+		more = kept || (more && hooks->room());
+		if (poll(p, n, more ? 0 : timers_wait_ms()) > 0)
 			dispatch(p, at, n, hooks);
 		timers_run();
 	}

@@ -34,8 +34,8 @@ int64_t loop_now(void);
 
 struct loop_hooks {
 	int (*pump)(void); /* moves data that needs no descriptor; 1: there is more to do at once */
-	void (*flush)(void); /* before each poll */
-	int (*room)(void);   /* may outward watches be polled */
+	int (*flush)(void); /* before each poll; 1: has kept something back for the next turn */
+	int (*room)(void);  /* may outward watches be polled */
 };
 void loop_run(const struct loop_hooks *) __attribute__((noreturn));
 

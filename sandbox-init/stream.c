@@ -15,10 +15,14 @@
 #define IN_STEP 16384
 #define OUT_HIGH (2 * FRAME_DATA_MAX)  /* more is queued: no data frames */
 #define OUT_STUCK (8 * FRAME_DATA_MAX) /* more is queued: no more requests are read */
+#define OUT_PIECE 32768                /* what the engine copies at a time */
+#define OUT_PIPE 65536                 /* what a pipe has */
+#define OUT_PIPE_BUSY (4 * OUT_PIPE)   /* and what ours gets while it is full now and then */
 
 static struct mem_queue in, out;
 static struct watch in_watch, out_watch;
 static int in_ended; /* until stream_tick() looks again: a fifo may get a new writer */
+static int out_pipe = OUT_PIPE, out_was_full;
 static void (*frame_handler)(const struct frame *);
 
 static void
@@ -130,28 +134,47 @@ stream_commit(uint8_t type, uint16_t channel, size_t len)
 	out.end += FRAME_HEADER + len;
 }
 
-void
+/* When there is room for more than two pieces, neither side waits for the other so often. Not for
+ * ever, since the pages of all pipes of a user are counted. A stream that is no pipe stays as it
+ * is.
+ */
+static void
+out_resize(int size)
+{
+	if (size == out_pipe)
+		return;
+	if (fcntl(1, F_SETPIPE_SZ, size) >= 0 || errno != EBUSY)
+		out_pipe = size;
+}
+
+int
 stream_flush(void)
 {
+	size_t due = out.end - out.start;
 	ssize_t n;
 
-	while (out.start < out.end) {
-		n = write(1, out.p + out.start, out.end - out.start);
+	if (due > OUT_PIECE)
+		due -= due % OUT_PIECE;
+	out_watch.events = 0;
+	while (due > 0) {
+		n = write(1, out.p + out.start, due);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN) {
+			out_was_full = 1;
+			out_resize(OUT_PIPE_BUSY);
 			out_watch.events = POLLOUT;
-			want_input();
-			return;
+			break;
 		}
 		if (n < 0) {
 			stream_drop();
 			break;
 		}
 		out.start += (size_t)n;
+		due -= (size_t)n;
 	}
-	out_watch.events = 0;
 	want_input();
+	return out_watch.events == 0 && out.start < out.end;
 }
 
 void
@@ -167,6 +190,9 @@ stream_tick(void)
 		mem_queue_free(&in);
 	if (out.start == out.end && out.cap > IN_STEP)
 		mem_queue_free(&out);
+	if (!out_was_full)
+		out_resize(OUT_PIPE);
+	out_was_full = 0;
 	in_ended = 0;
 	want_input();
 }

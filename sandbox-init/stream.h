@@ -21,7 +21,12 @@ int stream_room(void);
 uint8_t *stream_reserve(void);
 void stream_commit(uint8_t type, uint16_t channel, size_t len);
 
-void stream_flush(void);
+/*
+ * Sends what can be sent: of a long queue whole pieces only, since a few bytes behind them would go
+ * through every hop as a piece of their own, where a moment later they could begin the next one. 1:
+ * such an end was kept; the next call sends it.
+ */
+int stream_flush(void);
 /* Forgets what was not sent, since the attachment it was meant for is gone. */
 void stream_drop(void);
 /* Gives big buffers back; call now and then. Also looks again for input after an end of file. */

@@ -220,7 +220,7 @@ arm_stall(struct transfer *t)
 {
 	if (t->stopping)
 		return;
-	if (t->frozen && t->ch->out_credit == 0) {
+	if (t->frozen && channel_allows(t->ch) == 0) {
 		if (t->stall.at == 0)
 			timer_set(&t->stall, loop_now() + STALL_US, on_stall, t);
 	} else {

@@ -13,6 +13,7 @@ Credit is given back at once unless Sandbox(credit=False) or channel.credit = Fa
 import os
 import random
 import resource
+import select
 import signal
 import socket
 import struct
@@ -185,8 +186,28 @@ def refused(status, call, *args, **more):
     return e.value.text
 
 
+class Pipe:
+    """The reading end of a pipe, with what is used here of a socket."""
+
+    def __init__(self, fd):
+        self.fd, self.timeout = fd, None
+
+    def settimeout(self, timeout):
+        self.timeout = timeout
+
+    def recv(self, size):
+        if not select.select([self.fd], [], [], self.timeout)[0]:
+            raise TimeoutError
+        return os.read(self.fd, size)
+
+    def close(self):
+        os.close(self.fd)
+
+
 class Sandbox:
-    def __init__(self, options=(), uid=None, hello=True, credit=True, workspace=None, hosts=None, files=None):
+    """pipe: what it says comes out of a pipe (self.output), as in a container."""
+
+    def __init__(self, options=(), uid=None, hello=True, credit=True, workspace=None, hosts=None, files=None, pipe=False):
         if not LAUNCH.exists():
             subprocess.run(["make", str(LAUNCH.relative_to(layout.ROOT))], cwd=layout.ROOT, check=True)
         self.uid = uid or random.randrange(20000, 60000)  # of its own, since the kernel counts processes by it
@@ -209,9 +230,15 @@ class Sandbox:
         def limit():
             resource.setrlimit(resource.RLIMIT_NOFILE, files)
 
+        self.output, out = self.sock, theirs.fileno()
+        if pipe:
+            end, out = os.pipe()
+            self.output = Pipe(end)
         self.process = subprocess.Popen(
-            [LAUNCH, "-u", str(self.uid), "-w", self.dir, *options, INIT], stdin=theirs, stdout=theirs, cwd="/", preexec_fn=files and limit
+            [LAUNCH, "-u", str(self.uid), "-w", self.dir, *options, INIT], stdin=theirs, stdout=out, cwd="/", preexec_fn=files and limit
         )
+        if pipe:
+            os.close(out)
         theirs.close()
         if hello:
             self.hello()
@@ -225,6 +252,7 @@ class Sandbox:
     def close(self):
         self.process.kill()
         self.process.wait()
+        self.output.close()
         self.sock.close()
         if self.own:
             subprocess.run(["rm", "-rf", self.dir], check=False)  # also what is nested deeply
@@ -247,9 +275,9 @@ class Sandbox:
 
     def step(self, timeout=30):
         """Reads once and hands out the frames; False when nothing came."""
-        self.sock.settimeout(max(timeout, 0.0005))
+        self.output.settimeout(max(timeout, 0.0005))
         try:
-            more = self.sock.recv(1 << 18)
+            more = self.output.recv(1 << 18)
         except TimeoutError:
             return False
         assert more, "PID 1 closed the stream"
@@ -289,8 +317,8 @@ class Sandbox:
         want = layout.frame(layout.G_HELLO_ACK, 0, layout.pack("g_hello", {"nonce": nonce, "version": layout.GUEST_VERSION}))
         data, end = self.rest, time.monotonic() + timeout
         while want not in data:
-            self.sock.settimeout(max(0.001, end - time.monotonic()))
-            more = self.sock.recv(1 << 18)
+            self.output.settimeout(max(0.001, end - time.monotonic()))
+            more = self.output.recv(1 << 18)
             assert more, "PID 1 closed the stream"
             data += more
         self.rest = data.split(want, 1)[1]
