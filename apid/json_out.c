@@ -146,36 +146,40 @@ is_plain(uint8_t ch)
 	return ch >= 32 && ch < 127 && ch != '"' && ch != '\\';
 }
 
-/* The top bits of those of eight bytes that are not plain; of the ones above the lowest such byte
- * some may be wrong. A byte is below n exactly when subtracting n borrows into its top bit and it
- * had none. */
-static uint64_t
-special_bytes(uint64_t v)
-{
-	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
-	uint64_t quote = v ^ ones * '"', backslash = v ^ ones * '\\', del = v ^ ones * 127;
+/* Bytes that the processor looks at together. */
+typedef uint8_t block __attribute__((vector_size(16)));
 
-	return (((v - ones * 32) & ~v) | ((quote - ones) & ~quote) |
-		   ((backslash - ones) & ~backslash) | ((del - ones) & ~del) | v) &
-	       tops;
+/* How many bytes at the beginning of a block are plain. */
+static size_t
+plain_bytes(block v)
+{
+	block special = (block)((v < 32) | (v >= 127) | (v == '"') | (v == '\\'));
+	uint64_t half[2];
+
+	memcpy(half, &special, sizeof(half));
+	if (half[0] != 0)
+		return (size_t)__builtin_ctzll(le64toh(half[0])) / 8;
+	if (half[1] != 0)
+		return sizeof(half[0]) + (size_t)__builtin_ctzll(le64toh(half[1])) / 8;
+	return sizeof(v);
 }
 
-/* Copies bytes that stand for themselves, eight at a time. Returns 0 only when the first one does
+/* Copies bytes that stand for themselves, a block at a time. Returns 0 only when the first one does
  * not. */
 static size_t
 copy_plain(struct sink *s, const uint8_t *p, size_t n)
 {
-	uint8_t *to = sink_room(s, sizeof(uint64_t));
-	uint64_t v, special;
-	size_t i;
+	uint8_t *to = sink_room(s, sizeof(block));
+	size_t i, plain;
+	block v;
 
 	if (n > s->room.iov_len - s->n)
 		n = s->room.iov_len - s->n;
 	for (i = 0; n - i >= sizeof(v); i += sizeof(v)) {
 		memcpy(&v, p + i, sizeof(v));
 		memcpy(to + i, &v, sizeof(v));
-		if ((special = special_bytes(le64toh(v))) != 0) {
-			i += (size_t)__builtin_ctzll(special) / 8;
+		if ((plain = plain_bytes(v)) < sizeof(v)) {
+			i += plain;
 			s->n += i;
 			return i;
 		}

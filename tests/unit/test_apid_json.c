@@ -147,7 +147,7 @@ every_byte_is_escaped_wherever_it_stands(void **state)
 {
 	struct evbuffer *whole = evbuffer_new(), *single = evbuffer_new();
 	struct utf8 u = {0}, one = {0};
-	char text[21];
+	char text[37];
 	size_t at, i;
 	int ch;
 
