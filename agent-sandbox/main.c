@@ -133,6 +133,8 @@ static const struct verb {
 	verb_run *run;
 	const char *heading;
 } verbs[] = {
+    {NULL, NULL, "Runs"},
+    {&usage_run, verb_run_code, NULL},
     {NULL, NULL, "Sandboxes"},
     {&usage_create, verb_create, NULL},
     {&usage_ls, verb_ls, NULL},

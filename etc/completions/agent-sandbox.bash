@@ -51,6 +51,7 @@ _agent_sandbox() {
 	help:0:*) list=$(_agent_sandbox_verbs) ;;
 	fork:0:* | rollback:1:* | show:*:sn* | rm:*:sn*) list=$(_agent_sandbox_snapshots) ;;
 	cat:*:*:* | put:*:*:* | cp:*:*:* | files:*:*:*) list=$(_agent_sandbox_paths "$cur") ;;
+	run:*) compopt -o default ;;
 	cat:* | cp:* | put:*) list=$(_agent_sandbox_ids | sed 's/$/:/') && compopt -o nospace -o default ;;
 	show:0:* | rm:* | exec:0:* | timeout:0:* | snapshot:0:* | snapshots:0:* | rollback:0:* | files:0:*) list=$(_agent_sandbox_ids) ;;
 	esac

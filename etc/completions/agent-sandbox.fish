@@ -66,4 +66,4 @@ complete -c agent-sandbox -f
 complete -c agent-sandbox -n 'test (count (__agent_sandbox_words)) -eq 0' -a '(__agent_sandbox_verbs)'
 complete -c agent-sandbox -n 'test (count (__agent_sandbox_words)) -gt 0' -a '(__agent_sandbox_arguments)'
 complete -c agent-sandbox -n 'test (count (__agent_sandbox_words)) -gt 0; and string match -q -- "-*" (commandline -ct)' -a '(__agent_sandbox_options)'
-complete -c agent-sandbox -n 'contains -- (__agent_sandbox_words)[1] cp put' -F
+complete -c agent-sandbox -n 'contains -- (__agent_sandbox_words)[1] cp put run' -F

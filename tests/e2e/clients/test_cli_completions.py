@@ -9,7 +9,7 @@ from cli_kit import COMMAND, Cli, Terminal
 from harness import ROOT
 
 FOLDER = ROOT / "etc/completions"
-VERBS = set("create ls show exec cp cat put files snapshot snapshots rollback fork timeout rm openapi serve keygen doctor".split())
+VERBS = set("run create ls show exec cp cat put files snapshot snapshots rollback fork timeout rm openapi serve keygen doctor".split())
 
 
 def bash(env, line):
