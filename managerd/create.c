@@ -98,11 +98,15 @@ on_record(struct bring *b)
 static void
 create_listed(struct box *box)
 {
+	struct policy policy;
 	char id[ID_TEXT_MAX];
 
 	box_list(box);
+	policy_load(&policy, &mgr.child.config);
 	log_info("sandbox %s is ready: image %s%s", id_text(id, "sb_", box->id), box->spec.image,
-	    !box->spec.network ? ""
+	    !egress_bridged(&policy.egress, &box->spec)
+		? egress_rule(&policy.egress, &box->spec) != NULL ? ", with a way out by egressd"
+								  : ""
 	    : mgr.child.unfiltered
 		? ", with network; etc/agent-sandbox.nft was not loaded at the start: "
 		  "the host and its LAN are in reach"
