@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "egressd/own.h"
 
 #define SECOND INT64_C(1000000)
 #define TRY_US (5 * SECOND)   /* for one address while there are others */
@@ -36,12 +37,6 @@ sockaddr_of(const struct egress_addr *a, uint16_t port, union sockaddrs *out)
 	return sizeof(out->sin6);
 }
 
-static int
-new_socket(const struct egress_addr *a, int type)
-{
-	return socket(a->family == 4 ? AF_INET : AF_INET6, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-}
-
 static enum reason
 reason_of(int error)
 {
@@ -50,6 +45,7 @@ reason_of(int error)
 		return REASON_CONN_REFUSED;
 	case ENETUNREACH:
 	case EHOSTUNREACH:
+	case EINVAL: /* a route that is a black hole */
 	case EADDRNOTAVAIL:
 	case EAFNOSUPPORT:
 		return REASON_UNREACHABLE;
@@ -63,30 +59,6 @@ reason_of(int error)
 	default:
 		return REASON_NO_CONNECT;
 	}
-}
-
-/*
- * Whether an address is one of this machine: a packet to it would come from it, too. Nothing is
- * sent. *error: why there is no way to it at all, or 0.
- */
-static int
-is_own(const struct egress_addr *a, uint16_t port, int *error)
-{
-	union sockaddrs to, from;
-	socklen_t len = sockaddr_of(a, port, &to), n = sizeof(from);
-	int fd = new_socket(a, SOCK_DGRAM), own = 0;
-
-	*error = 0;
-	memset(&from, 0, sizeof(from));
-	if (fd == -1 || connect(fd, &to.sa, len) == -1 || getsockname(fd, &from.sa, &n) == -1)
-		*error = errno;
-	else if (a->family == 4)
-		own = memcmp(&to.sin.sin_addr, &from.sin.sin_addr, 4) == 0;
-	else
-		own = memcmp(&to.sin6.sin6_addr, &from.sin6.sin6_addr, 16) == 0;
-	if (fd != -1)
-		close(fd);
-	return own;
 }
 
 /* By name only: a CIDR around it means others. For loopback all are our own. */
@@ -137,14 +109,17 @@ begin(struct dial *d, const struct egress_addr *a)
 	union sockaddrs to;
 	socklen_t len = sockaddr_of(a, d->port, &to);
 	int error;
+	const char *kind = own_kind(a, &error);
 
-	if (is_own(a, d->port, &error) && !own_is_listed(a, d->port)) {
-		d->kind = "own";
-		return REASON_NOT_PUBLIC;
-	}
 	if (error != 0)
 		return reason_of(error);
-	if ((d->outside = new_socket(a, SOCK_STREAM)) == -1)
+	if (kind != NULL && !own_is_listed(a, d->port)) {
+		d->kind = kind;
+		return REASON_NOT_PUBLIC;
+	}
+	d->outside = socket(
+	    a->family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (d->outside == -1)
 		return reason_of(errno);
 	if (connect(d->outside, &to.sa, len) == -1 && errno != EINPROGRESS)
 		return reason_of(errno);

@@ -16,6 +16,7 @@
 #include "common/items.h"
 #include "common/log.h"
 #include "egressd/box.h"
+#include "egressd/own.h"
 #include "egressd/resolve.h"
 #include "proto/managerd_egressd.h"
 #include "proto/parent.h"
@@ -84,6 +85,7 @@ main(void)
 	child_setup(&egressd.child, "egressd", 1);
 	list_load(egressd.child.config.str[CFG_EGRESS_ALLOWLIST]);
 	resolve_init();
+	own_start();
 	if ((egressd.base = event_base_new()) == NULL)
 		fatalx("event base");
 	child_confine(&egressd.child, &egressd_confine);

@@ -22,6 +22,8 @@ IP_TRANSPARENT, IPV6_TRANSPARENT = 19, 75
 # Addresses that are public and that nobody here needs.
 EGRESS4, WORLD4, DNS4 = "44.10.0.2", "44.10.0.1", "44.10.0.53"
 EGRESS6, WORLD6 = "2a0d:5600::2", "2a0d:5600::1"
+SECOND4, THIRD4, LOCAL4 = "44.10.0.3", "44.99.0.1", "44.98.0.0"  # also its own: a second, a /32, whole networks
+SECOND6, LOCAL6 = "2a0d:5600::3", "2a0d:5698::"
 HOST4, HOST6 = "44.20.0.1", "2a0d:5601::1"
 BLACK4, BLACK6 = "44.66.0.1", "2a0d:5666::1"  # packets to it are dropped
 NOROUTE4 = "44.67.0.1"
@@ -75,8 +77,13 @@ class Net:
         ip("link set e0 up")
         ip(f"route add default via {WORLD4}")
         ip(f"route add unreachable {NOROUTE4}/32")
+        ip(f"addr add {SECOND4}/16 dev e0")
+        ip(f"addr add {THIRD4}/32 dev lo")
+        ip(f"route add local {LOCAL4}/28 dev lo")
         if has_ipv6():
             ip(f"addr add {EGRESS6}/64 dev e0 nodad")
+            ip(f"addr add {SECOND6}/64 dev e0 nodad")
+            ip(f"-6 route add local {LOCAL6}/120 dev lo")
             ip(f"route add default via {WORLD6}")
 
     def make_world(self):
@@ -262,6 +269,12 @@ class Egress(layout.Program):
         self.manager = self.peers[0]
         if resolv is not None:
             self.resolv(resolv)
+
+    def __exit__(self, kind, value, traceback):
+        """It ended as it decides, if it has not been told to crash; and no sanitizer said anything."""
+        status, log = self.stop(), self.log()
+        super().__exit__(kind, value, traceback)
+        assert status in (0, 1, 2) and "AddressSanitizer" not in log and "runtime error" not in log, log
 
     def resolv(self, text):
         self.parent.send("P_RESOLV", 0, None, text)

@@ -20,8 +20,13 @@ from egress_kit import (
     HOST4,
     HOST6,
     HTTP,
+    LOCAL4,
+    LOCAL6,
     NOROUTE4,
+    SECOND4,
+    SECOND6,
     SOCKS,
+    THIRD4,
     WORLD4,
     Dns,
     Egress,
@@ -177,13 +182,15 @@ def test_any_public_address_means_no_other(egress, names):
 
 
 def test_addresses_of_this_machine_are_refused_whatever_they_are(egress, names, net):
-    with within(net.egress, lambda: socket.create_server((EGRESS4, 443))):
-        names["own.example"] = [EGRESS4]
-        for allow in ("*", f"own.example\n{EGRESS4}\n0.0.0.0/0"):
-            egress.dial(EGRESS4, allow=allow).refused(f"{EGRESS4} is not public (own)")
-            egress.dial("own.example", allow=allow).refused(f"{EGRESS4} is not public (own)")
-        if has_ipv6():
-            egress.dial(EGRESS6, allow="*").refused(f"{EGRESS6} is not public (own)")
+    with within(net.egress, lambda: socket.create_server(("0.0.0.0", 443))):
+        for own in (EGRESS4, SECOND4, THIRD4, LOCAL4, LOCAL4.removesuffix("0") + "15"):
+            names["own.example"] = [own]
+            for allow in ("*", f"own.example\n{own}\n0.0.0.0/0"):
+                egress.dial(own, allow=allow).refused(f"{own} is not public (own)")
+                egress.dial("own.example", allow=allow).refused(f"{own} is not public (own)")
+        for own in (EGRESS6, SECOND6, LOCAL6, f"{LOCAL6}ff") if has_ipv6() else ():
+            egress.dial(own, allow="*").refused(f"{own} is not public (own)")
+        egress.dial("44.10.255.255", allow="*").refused("44.10.255.255 is not public (broadcast)")
 
 
 def test_only_the_operators_list_opens_what_is_not_public_and_only_literally(net, hosts, names):
