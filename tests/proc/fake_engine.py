@@ -267,6 +267,7 @@ class FakeEngine:
             return self.send(c, 409, {"message": "name is in use"})
         id = self.add_container(name, body["Labels"], "created")
         self.containers[id]["Image"] = body["Image"]
+        self.containers[id]["Mounts"] = [{"Type": m["Type"], "Name": m.get("Source", "")} for m in body["HostConfig"].get("Mounts", [])]
         return self.send(c, 201, {"Id": id, "Warnings": []})
 
     def on_list(self, c, r):
@@ -294,6 +295,20 @@ class FakeEngine:
             return True
         running, x["State"] = x["State"] == "running", "exited" if self.exit_at_once else "running"
         return self.send(c, 304 if running else 204)
+
+    def on_update(self, c, r, id):
+        if not (x := self.container(c, id)):
+            return True
+        x["limits"] = r.json()
+        return self.send(c, 200, {"Warnings": []})
+
+    def on_rename(self, c, r, id):
+        if not (x := self.container(c, id)):
+            return True
+        if any(other["Names"] == ["/" + r.query["name"]] for other in self.containers.values()):
+            return self.send(c, 409, {"message": "name is in use"})
+        x["Names"] = ["/" + r.query["name"]]
+        return self.send(c, 204)
 
     def on_unpause(self, c, r, id):
         self.containers[id]["State"] = "running"
@@ -360,6 +375,8 @@ class FakeEngine:
         ("POST", f"/containers/{ID}/start", on_start),
         ("POST", f"/containers/{ID}/unpause", on_unpause),
         ("POST", f"/containers/{ID}/attach", on_attach),
+        ("POST", f"/containers/{ID}/update", on_update),
+        ("POST", f"/containers/{ID}/rename", on_rename),
         ("DELETE", f"/containers/{ID}", on_delete),
         ("POST", "/volumes/create", on_volume_create),
         ("GET", "/volumes", on_volumes),

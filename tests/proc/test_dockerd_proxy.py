@@ -22,8 +22,11 @@ from machine import SLACK, descriptors, entries, kib, wait_until
 
 UUID = "0b5a7a52-2f0c-4d0e-9c1e-6a6f3a1b2c3d"
 IMAGE = "python:3.12-slim"
-ID, REF, NAME = "[0-9a-f]{64}", "[A-Za-z0-9][A-Za-z0-9._/:@-]*", r"agent-sandbox-sb_[0-9a-f]{16}-\d+"
-LABELLED = rf"filters=%7B%22label%22%3A%5B%22agent-sandbox\.instance%3D{UUID}%22%5D(%2C%22name%22%3A%5B%22{NAME}%22%5D)?%7D"
+ID, REF = "[0-9a-f]{64}", "[A-Za-z0-9][A-Za-z0-9._/:@-]*"
+SANDBOX, MEMBER = r"agent-sandbox-sb_[0-9a-f]{16}-\d+", "agent-sandbox-pool_[0-9a-f]{16}"
+NAME = f"({SANDBOX}|{MEMBER})"
+NAMED = f"%2C%22name%22%3A%5B%22{NAME}%22(%2C%22{MEMBER}%22)?%5D"
+LABELLED = rf"filters=%7B%22label%22%3A%5B%22agent-sandbox\.instance%3D{UUID}%22%5D({NAMED})?%7D"
 
 CLOSED_SET = [
     "GET /version",
@@ -37,6 +40,8 @@ CLOSED_SET = [
     rf"POST V/containers/create\?name=({NAME}|agent-sandbox-prepare-[0-9a-f]{{16}})",
     rf"PUT V/containers/{ID}/archive\?path=/",
     rf"POST V/containers/{ID}/(start|unpause|attach\?stream=1&stdin=1&stdout=1)",
+    rf"POST V/containers/{ID}/update",
+    rf"POST V/containers/{ID}/rename\?name={SANDBOX}",
     rf"GET V/containers/{ID}/json",
     rf"GET V/containers/json\?all=1&{LABELLED}",
     rf"DELETE V/containers/{ID}\?force=1&v=1",
@@ -111,6 +116,9 @@ class Proxy(layout.Program):
         assert m.name == "D_CREATED", m
         return m.fields["container"]
 
+    def member(self, pool=9, **kw):
+        return self.container(sandbox=0, generation=0, pool=pool, **kw)
+
     def failed(self, m, why, text=None):
         assert m.name == "D_FAILED" and m.fields["why"] == getattr(layout, why), m
         assert text is None or text in m.tail.decode(), m.tail
@@ -181,7 +189,16 @@ def check_body(r, maxima=(4 * 10**9, 4096 << 20, 4096)):
     profile = host["SecurityOpt"][1].removeprefix("seccomp=")
     assert json.loads(profile)["defaultAction"] == "SCMP_ACT_ERRNO"
     free = {k: host[k] for k in ("NanoCpus", "Memory", "MemorySwap", "PidsLimit", "ReadonlyRootfs", "NetworkMode", "Tmpfs", "Sysctls")}
-    assert body == sandbox_body(body["Image"], r.query["name"], host["SecurityOpt"][1], **free)
+    member = "pool_" in r.query["name"]
+    want = sandbox_body(body["Image"], r.query["name"], host["SecurityOpt"][1], **free)
+    want["Labels"]["agent-sandbox.kind"] = "pool" if member else "sandbox"
+    volume = host["Mounts"][0]["Source"]  # of a sandbox that was a member of the pool it has the member's name
+    if not member and re.fullmatch(MEMBER, volume):
+        want["HostConfig"]["Mounts"] = host["Mounts"]
+        assert host["Mounts"][0]["VolumeOptions"] == {"NoCopy": True}
+    assert body == want
+    if member:
+        assert host["Memory"] <= 512 << 20
     assert re.fullmatch("sha256:" + ID, body["Image"])
     assert (
         0 < free["NanoCpus"] <= maxima[0] and 0 < free["Memory"] == free["MemorySwap"] <= maxima[1] and 0 < free["PidsLimit"] <= maxima[2]
@@ -194,6 +211,12 @@ def check_body(r, maxima=(4 * 10**9, 4096 << 20, 4096)):
     pages, queues, semaphores = (int(free["Sysctls"]["kernel." + k].split()[i]) for k, i in (("shmall", 0), ("msgmni", 0), ("sem", 1)))
     lasting += pages * 4096 + queues * (1 << 20) + semaphores * 64
     assert lasting <= free["Memory"] * 13 // 16, "what no process owns leaves memory for processes"
+
+
+def check_update(r, maxima=(4 * 10**9, 4096 << 20, 4096)):
+    body = r.json()
+    assert set(body) == {"NanoCpus", "Memory", "MemorySwap", "PidsLimit"} and body["Memory"] == body["MemorySwap"]
+    assert 0 < body["NanoCpus"] <= maxima[0] and 0 < body["Memory"] <= maxima[1] and 0 < body["PidsLimit"] <= maxima[2]
 
 
 # the closed set
@@ -337,6 +360,142 @@ def test_containers_that_were_there_before_count(engine):
         p.failed(p.create(sandbox=3), "FAIL_LIMIT")
 
 
+# the pool
+
+
+def test_member_of_the_pool_is_a_sandbox_under_a_name_of_its_own(proxy, engine):
+    image = proxy.prepare()
+    proxy.member(pool=0xAB, image=image)
+    (r,) = engine.find("containers/create.name=agent-sandbox-pool_00000000000000ab$")
+    want = sandbox_body(image, "agent-sandbox-pool_00000000000000ab", r.json()["HostConfig"]["SecurityOpt"][1])
+    want["Labels"]["agent-sandbox.kind"] = "pool"
+    assert r.json() == want
+    (volume,) = [r.json() for r in engine.find("POST .*/volumes/create")]
+    assert volume["Name"] == "agent-sandbox-pool_00000000000000ab" and volume["Labels"]["agent-sandbox.kind"] == "pool"
+
+
+def test_member_gets_other_limits_within_the_maxima(engine):
+    with Proxy(engine, config={"MAX_CPUS": "2", "MAX_MEMORY_MB": "1024", "MAX_PIDS_LIMIT": "300"}) as p:
+        cid = p.member()
+        assert p.ask("D_UPDATE", {"container": cid, "nano_cpus": 10**9, "memory_mb": 700, "pids_limit": 99}).name == "D_DONE"
+        assert p.ask("D_UPDATE", {"container": cid, "nano_cpus": 1 << 60, "memory_mb": 1 << 60, "pids_limit": 1 << 60}).name == "D_DONE"
+        assert p.ask("D_UPDATE", {"container": cid, "nano_cpus": -1, "memory_mb": 0, "pids_limit": -9}).name == "D_DONE"
+    first, huge, tiny = engine.find(f"POST .*/containers/{cid}/update$")
+    assert first.json() == {"NanoCpus": 10**9, "Memory": 700 << 20, "MemorySwap": 700 << 20, "PidsLimit": 99}
+    check_update(huge, (2 * 10**9, 1024 << 20, 300))
+    check_update(tiny)
+
+
+def test_update_that_the_engine_refuses_or_takes_in_part_fails(proxy, engine):
+    cid = proxy.member()
+    limits = {"container": cid, "nano_cpus": 10**9, "memory_mb": 700, "pids_limit": 99}
+    engine.rule("/update$", status=200, json={"Warnings": ["no swap limit"]}, times=1)
+    proxy.failed(proxy.ask("D_UPDATE", limits), "FAIL_ENGINE")
+    engine.rule("/update$", status=500, times=1)
+    proxy.failed(proxy.ask("D_UPDATE", limits), "FAIL_ENGINE")
+    engine.rule("/update$", status=404, times=1)
+    proxy.failed(proxy.ask("D_UPDATE", limits), "FAIL_GONE")
+    assert proxy.ask("D_UPDATE", limits).name == "D_DONE"
+
+
+def test_claimed_member_has_the_name_of_its_sandbox_and_goes_with_its_volume(proxy, engine):
+    cid = proxy.member(pool=0xAB)
+    assert proxy.ask("D_RENAME", {"container": cid, "sandbox": 5, "generation": 2}).name == "D_DONE"
+    assert engine.containers[cid]["Names"] == ["/agent-sandbox-sb_0000000000000005-2"]
+    proxy.ask("D_LIST")
+    (item,) = [m.fields for m in proxy.seen if m.name == "D_ITEM" and m.fields["kind"] == layout.ITEM_CONTAINER]
+    assert (item["sandbox"], item["generation"], item["pool"], item["container"]) == (5, 2, 0xAB, cid)
+    (item,) = [m.fields for m in proxy.seen if m.name == "D_ITEM" and m.fields["kind"] == layout.ITEM_VOLUME]
+    assert (item["sandbox"], item["pool"]) == (0, 0xAB)
+    assert proxy.ask("D_DESTROY", {"sandbox": 5, "generation": 2, "pool": 0xAB, "container": cid}).name == "D_DONE"
+    assert not engine.containers and not engine.volumes
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_claimed_member_is_found_under_either_name(proxy, engine, renamed):
+    cid = proxy.member(pool=0xAB)
+    if renamed:
+        proxy.ask("D_RENAME", {"container": cid, "sandbox": 5, "generation": 2})
+    assert proxy.ask("D_DESTROY", {"sandbox": 5, "generation": 2, "pool": 0xAB}).name == "D_DONE"
+    assert not engine.containers and not engine.volumes
+
+
+def test_claimed_sandbox_can_get_a_new_container_on_the_members_volume(proxy, engine):
+    cid = proxy.member(pool=0xAB)
+    proxy.ask("D_RENAME", {"container": cid, "sandbox": 5, "generation": 1})
+    assert proxy.ask("D_DESTROY", {"sandbox": 5, "generation": 1, "pool": 0xAB, "container": cid, "keep_volume": 1}).name == "D_DONE"
+    new = proxy.container(sandbox=5, generation=1, pool=0xAB, keep_volume=1)
+    assert engine.containers[new]["Names"] == ["/agent-sandbox-sb_0000000000000005-1"]
+    assert engine.containers[new]["Mounts"] == [{"Type": "volume", "Name": "agent-sandbox-pool_00000000000000ab"}]
+
+
+def test_name_that_the_engine_refuses_is_a_failure_and_the_member_stays_claimed(proxy, engine):
+    cid = proxy.member()
+    engine.rule("/rename", status=409, times=1)
+    proxy.failed(proxy.ask("D_RENAME", {"container": cid, "sandbox": 5, "generation": 1}), "FAIL_ENGINE")
+    proxy.send("D_UPDATE", {"container": cid, "nano_cpus": 1, "memory_mb": 1, "pids_limit": 1})
+    proxy.fatal("not of the pool")
+
+
+@pytest.mark.parametrize("name", ["D_UPDATE", "D_RENAME"])
+def test_only_members_of_the_pool_are_updated_and_renamed(proxy, engine, name):
+    cid = proxy.container()
+    proxy.send(name, {"container": cid} | ({"sandbox": 5, "generation": 1} if name == "D_RENAME" else {}))
+    proxy.fatal("not of the pool")
+    assert not engine.find("/(update|rename)")
+
+
+@pytest.mark.parametrize("name", ["D_UPDATE", "D_RENAME"])
+def test_claimed_member_is_one_no_more(proxy, engine, name):
+    cid = proxy.member()
+    assert proxy.ask("D_RENAME", {"container": cid, "sandbox": 5, "generation": 1}).name == "D_DONE"
+    proxy.send(name, {"container": cid} | ({"sandbox": 6, "generation": 1} if name == "D_RENAME" else {}))
+    proxy.fatal("not of the pool")
+    assert not engine.find("/update") and len(engine.find("/rename")) == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"pool": 0}, {"generation": 1}, {"network": 1}, {"keep_volume": 1}, {"sandbox": 3}],
+    ids=["none", "generation", "network", "volume", "sandbox"],
+)
+def test_member_that_cannot_be_is_fatal(proxy, engine, fields):
+    base = {"sandbox": 0, "generation": 0, "pool": 9, "nano_cpus": 10**9, "memory_mb": 512, "pids_limit": 256, "read_only": 1}
+    proxy.send("D_CREATE", base | {"image_id": proxy.prepare()} | fields)
+    proxy.fatal("bad create")
+    assert not engine.find("containers/create.name=agent-sandbox-(sb|pool)_")
+
+
+def test_pool_has_a_number_of_its_own(engine):
+    with Proxy(engine, config={"MAX_SANDBOXES": 1, "POOL": "2"}) as p:
+        image = p.prepare()
+        one = p.member(pool=1, image=image)
+        p.member(pool=2, image=image)
+        member = {"sandbox": 0, "generation": 0, "image": image}
+        p.failed(p.create(pool=3, **member), "FAIL_LIMIT")
+        p.container(sandbox=7, image=image)
+        assert p.ask("D_RENAME", {"container": one, "sandbox": 8, "generation": 1}).name == "D_DONE"
+        three = p.member(pool=3, image=image)
+        p.failed(p.create(pool=4, **member), "FAIL_LIMIT")
+        p.failed(p.ask("D_RENAME", {"container": three, "sandbox": 9, "generation": 1}), "FAIL_LIMIT")
+        assert p.ask("D_DESTROY", {"pool": 2}).name == "D_DONE"
+        p.member(pool=4, image=image)
+
+
+def test_members_have_at_most_the_default_memory(engine):
+    with Proxy(engine) as p:
+        p.member(memory_mb=4096)
+    (r,) = engine.find("containers/create.name=agent-sandbox-pool_")
+    assert r.json()["HostConfig"]["Memory"] == 512 << 20
+
+
+def test_image_for_the_pool_is_not_pulled_when_it_was_not_to_be(proxy, engine):
+    proxy.failed(proxy.ask("D_PREPARE", {"local": 1}, tail="debian:12"), "FAIL_NO_IMAGE")
+    assert not engine.find("images/create")
+    proxy.failed(proxy.ask("D_PREPARE", tail="debian:12"), "FAIL_NO_IMAGE")
+    assert len(engine.find("images/create")) == 1
+
+
 UNKNOWN = ["ab" * 32, "x", "../../../x", "a" * 72]
 
 
@@ -399,10 +558,21 @@ def test_second_instance_and_requests_before_it_are_fatal(engine):
 
 def random_message(rng, known, images):
     """Mostly what managerd may say; now and then what it may not, which ends the program."""
-    name = rng.choice(["D_PREPARE", "D_CREATE", "D_CREATE", "D_ATTACH", "D_INSPECT", "D_DESTROY", "D_LIST", "D_PING"])
+    names = ["D_PREPARE", "D_CREATE", "D_CREATE", "D_ATTACH", "D_INSPECT", "D_DESTROY", "D_LIST", "D_PING", "D_UPDATE", "D_RENAME"]
+    name = rng.choice(names)
     wrong = rng.random() < 0.04
-    id = rng.choice(["", rng.randbytes(32).hex(), "../x"] if wrong or not known else known)
+    id = rng.choice(["", rng.randbytes(32).hex(), "../x"] if wrong or not known else list(known))
     fields = {"sandbox": rng.randrange(0 if wrong else 1, 40), "generation": rng.randrange(100)}
+    if name in ("D_UPDATE", "D_RENAME"):
+        members = [c for c, sandbox in known.items() if sandbox == 0]
+        if not members and not wrong:
+            return "D_LIST", {}, b""
+        id = id if wrong else rng.choice(members)
+        numbers = [rng.choice([0, 1, -1, 2**63 - 1, -(2**63), 10**9, 512]) for _ in range(3)]
+        if name == "D_UPDATE":
+            return name, {"container": id} | dict(zip(("nano_cpus", "memory_mb", "pids_limit"), numbers, strict=True)), b""
+        known[id] = fields["sandbox"]
+        return name, {"container": id} | fields, b""
     if name == "D_PREPARE":
         alphabet = "abcPY:/@.-_ \n?&#%\x00é" + "python:3.12-slim" * 3
         return name, {}, rng.choice([IMAGE, "localhost:1/x", "no/such", "".join(rng.choices(alphabet, k=rng.randrange(60)))])
@@ -410,18 +580,24 @@ def random_message(rng, known, images):
         numbers = [0, 1, -1, 2**63 - 1, -(2**63), 10**9, 512, rng.randrange(-(2**63), 2**63)]
         fields |= {k: rng.choice(numbers) for k in ("nano_cpus", "memory_mb", "pids_limit")}
         fields |= {k: rng.randrange(256 if wrong else 2) for k in ("network", "read_only", "keep_volume")}
+        if rng.random() < 0.3:
+            fields |= {"sandbox": 0, "pool": rng.randrange(1, 40)}
+            if not wrong:
+                fields |= {"generation": 0, "network": 0, "keep_volume": 0}
         return name, fields | {"image_id": IMAGE if wrong or not images else rng.choice(images)}, b""
     if name in ("D_ATTACH", "D_INSPECT"):
         return ("D_LIST", {}, b"") if not known and not wrong else (name, {"container": id}, b"")
     if name == "D_DESTROY":
         fields["container"] = id if wrong or rng.random() < 0.7 and id in known else ""
         if fields["container"] in known:
-            known.remove(id)
+            del known[id]
+        if rng.random() < 0.3:
+            fields["pool"] = rng.randrange(1, 40)
         return name, fields | {"keep_volume": rng.randrange(2)}, b""
     return name, {}, b""
 
 
-def drain(p, known, images, seconds):
+def drain(p, known, images, seconds, asked):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
@@ -431,7 +607,7 @@ def drain(p, known, images, seconds):
         if m.fd is not None:
             os.close(m.fd)
         if m.name == "D_CREATED":
-            known.append(m.fields["container"])
+            known[m.fields["container"]] = asked[m.id]["sandbox"]
         if m.name == "D_PREPARED":
             images.append(m.fields["image_id"])
 
@@ -441,27 +617,29 @@ def test_whatever_managerd_says_only_the_closed_set_is_emitted(engine, seed):
     rng = random.Random(seed)
     for _ in range(4):
         with Proxy(engine) as p:
-            known, images = [], []
+            known, images, asked = {}, [], {}
             with contextlib.suppress(OSError):
                 p.m.send("D_PREPARE", 1, tail=IMAGE)
-                drain(p, known, images, 0.1)
+                drain(p, known, images, 0.1, asked)
                 for n in range(25):
                     if rng.random() < 0.02:
                         p.m.send_raw(rng.choice(list(layout.ROWS)), n, rng.randbytes(rng.randrange(300)))
                     else:
                         name, fields, tail = random_message(rng, known, images)
                         p.m.send(name, 1000 + n, fields, tail)
-                    drain(p, known, images, 0.01)
-            drain(p, known, images, 0.05)
+                        asked[1000 + n] = fields
+                    drain(p, known, images, 0.01, asked)
+            drain(p, known, images, 0.05, asked)
             status = p.wait(0)
             assert status in (None, 1), f"{status}: {p.log()}"
     assert [r.line for r in engine.requests if not closed(r.line)] == []
-    for r in engine.find("name=agent-sandbox-sb_"):
+    for r in engine.find("containers/create.name=agent-sandbox-(sb|pool)_"):
         check_body(r)
+    for r in engine.find("/update$"):
+        check_update(r)
     for r in engine.requests:
-        assert (
-            r.method == "POST" and re.search("(containers|volumes|networks)/create|/commit", r.target) or r.method == "PUT" or r.body == b""
-        ), r
+        body = r.method == "POST" and re.search("(containers|volumes|networks)/create|/commit|/update$", r.target)
+        assert body or r.method == "PUT" or r.body == b"", r
 
 
 def test_foreign_things_are_untouched(engine):
