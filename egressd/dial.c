@@ -233,7 +233,7 @@ decide(struct dial *d, const char *name, size_t name_len, const char *list, size
 
 	if (egress_host(name, name_len, &d->host, &why) == -1)
 		return REASON_BAD_NAME;
-	if (!any && !egress_match(list, list_len, &d->host, d->port))
+	if (d->port == 0 || (!any && !egress_match(list, list_len, &d->host, d->port)))
 		return REASON_NOT_LISTED;
 	if (egressd.list.entries > 0 &&
 	    !egress_match(egressd.list.text, egressd.list.len, &d->host, d->port))

@@ -39,7 +39,7 @@ is_stream(int fd)
 	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
 }
 
-/* The name is what somebody inside said, and may be anything; the list is managerd's. */
+/* Name and port are what somebody inside said, and may be anything; the list is managerd's. */
 static void
 on_E_DIAL(struct chan *c, const struct m_e_dial *p, struct msg *m)
 {
@@ -48,7 +48,7 @@ on_E_DIAL(struct chan *c, const struct m_e_dial *p, struct msg *m)
 
 	(void)c;
 	if (p->name_len == 0 || p->name_len > DIAL_NAME_MAX || p->name_len > m->tail_len ||
-	    p->port == 0 || p->how > DIAL_HTTP)
+	    p->how > DIAL_HTTP)
 		fatalx("managerd: a dial that cannot be");
 	if (!(len == 1 && list[0] == EGRESS_ANY[0]) && !egress_list_valid(list, len))
 		fatalx("managerd: a dial with a malformed list");
