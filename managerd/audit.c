@@ -23,8 +23,6 @@ static uint64_t lost; /* lines that could not be written */
 static int dirty;
 static int refused;     /* in this second */
 static uint64_t unseen; /* refusals of this second without a line */
-static int dialed;      /* in this second */
-static uint64_t undialed;
 
 static void
 hash_line(const char *line, size_t len)
@@ -133,10 +131,6 @@ audit_dial(const struct audit_dial *d)
 	char id[ID_TEXT_MAX];
 	json_t *name, *address;
 
-	if (dialed++ >= AUDIT_DIALS) {
-		undialed++;
-		return;
-	}
 	if ((name = json_stringn(d->name, d->name_len)) == NULL)
 		name = json_string("(not UTF-8)");
 	address = d->address[0] == '\0' ? json_null() : text_json(d->address);
@@ -148,14 +142,18 @@ audit_dial(const struct audit_dial *d)
 }
 
 void
+audit_dials(uint64_t sandbox, unsigned count)
+{
+	char id[ID_TEXT_MAX];
+
+	audit_append(json_pack("{s:s, s:s, s:i, s:s}", "action", "egress", "target",
+	    id_text(id, "sb_", sandbox), "count", (int)count, "reason",
+	    "not let out, too many in a second for lines of their own"));
+}
+
+void
 audit_tick(void)
 {
-	if (undialed > 0)
-		audit_append(
-		    json_pack("{s:s, s:I, s:s}", "action", "egress", "count", (json_int_t)undialed,
-			"reason", "too many in one second for lines of their own"));
-	dialed = 0;
-	undialed = 0;
 
 	if (unseen > 0)
 		audit_append(json_pack("{s:s, s:I, s:i, s:s}", "action", "refusals", "count",

@@ -12,7 +12,6 @@ struct request;
 
 #define AUDIT_FILE "audit.log"
 #define AUDIT_LINE_MAX 4096
-#define AUDIT_DIALS 500   /* lines of connections a second; of the rest a sum */
 #define AUDIT_REFUSALS 10 /* lines a second without a valid key */
 
 /* Opens or makes it in the current root; a torn last line becomes a "recovered" entry. Fatal. base
@@ -38,6 +37,8 @@ struct audit_dial {
 	int64_t duration_us;
 };
 void audit_dial(const struct audit_dial *);
+/* What a sandbox had of them in a second beyond that. */
+void audit_dials(uint64_t sandbox, unsigned count);
 /* What happens once a second: the sums of what had no line, fdatasync. */
 void audit_tick(void);
 

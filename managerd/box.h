@@ -54,6 +54,8 @@ struct box {
 	int disk_low;            /* below the floor */
 	int64_t disk_free;
 	int64_t disk_log_us;     /* CLOCK_BOOTTIME: no line about it before */
+	unsigned denials;        /* connections in this second that were not let out */
+	unsigned undenied;       /* those of them without a line in the audit log */
 	uint64_t snapped;        /* job that S_SNAPPED has ended; its S_JOB_END may follow */
 	struct job_list waiting; /* for the session */
 	size_t nwaiting;

@@ -75,7 +75,7 @@ box_destroy(struct box *box, uint32_t reason, struct request *rq)
 		snprintf(text, sizeof(text), "sandbox %s not found", id);
 	jobs_fail_waiting(box, reason == END_BACKEND ? 404 : 409, text);
 	start_end(box, reason);
-	dial_forget(box->id);
+	dial_forget(box);
 	if (!box->run)
 		gone_add(box->id, reason);
 	wreck_add(&what, box->container, on_destroyed, box);

@@ -3,6 +3,7 @@
  * back, and one line to the audit log when all is over. managerd sees no byte of the connection.
  */
 #include <bsd/sys/queue.h>
+#include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,6 +24,7 @@
 /* Of one session: those that wait for a verdict or flow, and those of which egressd has not yet
  * said the end. */
 #define DIALS_MAX 1024
+#define DENIALS 20 /* lines of a sandbox in a second about what was not let out */
 
 struct dial {
 	LIST_ENTRY(dial) entry;
@@ -101,6 +103,45 @@ on_dialed(struct dial *d, const struct msg *m)
 	session_dialed(d->session, d->asked, said->verdict, m->tail, m->tail_len);
 }
 
+/* A line for each connection that was let out; of refusals a flood would hide them. */
+static int
+denied_often(uint64_t sandbox)
+{
+	struct box *box = box_find(sandbox);
+
+	if (box == NULL || ++box->denials <= DENIALS)
+		return 0;
+	box->undenied++;
+	return 1;
+}
+
+static void
+denials_say(struct box *box, void *arg)
+{
+	(void)arg;
+	if (box->undenied > 0)
+		audit_dials(box->id, box->undenied);
+	box->denials = box->undenied = 0;
+}
+
+static void
+tick(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what, (void)arg;
+	box_each(denials_say, NULL);
+}
+
+void
+dial_start(void)
+{
+	const struct timeval second = {1, 0};
+	struct event *ticker;
+
+	if ((ticker = event_new(mgr.base, -1, EV_PERSIST, tick, NULL)) == NULL ||
+	    event_add(ticker, &second) == -1)
+		fatalx("dial: out of memory");
+}
+
 static void
 on_dial_end(struct dial *d, const struct msg *m)
 {
@@ -119,7 +160,8 @@ on_dial_end(struct dial *d, const struct msg *m)
 	if (!d->answered || end->verdict > DIAL_FAILED ||
 	    memchr(end->address, '\0', sizeof(end->address)) == NULL)
 		fatalx("egressd sent a strange end");
-	audit_dial(&line);
+	if (end->verdict == DIAL_OK || !denied_often(d->sandbox))
+		audit_dial(&line);
 	session_dial_over(d->session);
 	LIST_REMOVE(d, entry);
 	free(d);
@@ -140,9 +182,10 @@ dial_message(struct chan *c, struct msg *m)
 }
 
 void
-dial_forget(uint64_t sandbox)
+dial_forget(struct box *box)
 {
-	struct m_e_forget m = {.sandbox = sandbox};
+	struct m_e_forget m = {.sandbox = box->id};
 
+	denials_say(box, NULL);
 	send_E_FORGET(mgr.egress, 0, &m, NULL, 0, -1);
 }

@@ -8,11 +8,13 @@ struct chan;
 struct msg;
 struct session;
 
+void dial_start(void); /* its timer */
 /* S_DIAL of a session that is up: 0, or -1 when it makes no sense. */
 int dial_request(struct session *, struct msg *);
 /* egressd's word. */
 void dial_message(struct chan *, struct msg *);
 /* The sandbox is gone, and with it what egressd keeps of it. */
-void dial_forget(uint64_t sandbox);
+struct box;
+void dial_forget(struct box *);
 
 #endif

@@ -168,6 +168,7 @@ main(void)
 	    dial_message, peer_gone, (void *)"egressd");
 	data_open();
 	session_start();
+	dial_start();
 	engine_start();
 	pool_start();
 	load_finish();

@@ -58,7 +58,9 @@ def test_nothing_given_means_the_documented_defaults(api, make):
         ({"env": {"": "1"}}, 400, "env"), ({"env": {"A=B": "1"}}, 400, "env"), ({"env": {"A": "a\0b"}}, 400, "env"),
         ({"labels": {"a": 1}}, 422, "labels"), ({"labels": {"n" * 64: ""}}, 400, "labels"), ({"labels": {"n": "v" * 256}}, 400, "labels"),
         ({"labels": {f"l{i}": "" for i in range(65)}}, 400, "labels"), ({"env": {f"E{i}": "" for i in range(257)}}, 400, "env"),
-        ({"egress_allowlist": ["example.com"]}, 400, "not available"),
+        ({"egress_allowlist": ["example.com:0"]}, 400, "example.com:0"),
+        ({"egress_allowlist": ["127.0.0.1"]}, 400, "loopback"),
+        ({"egress_allowlist": ["example.com"], "network": True}, 400, "network"),
         ({"privileged": True}, 422, "privileged"), ({"volumes": ["/:/h"]}, 422, "volumes"), ({"runtime": "x"}, 422, "runtime"),
     ],
 )  # fmt: skip
