@@ -53,7 +53,8 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	harness_file(&h, JOB_ARCHIVE_GET);
 	harness_file(&h, JOB_ARCHIVE_PUT);
 	harness_pack(&h, JOB_SNAPSHOT);
-	harness_pack(&h, JOB_RESTORE); /* 58 */
+	harness_pack(&h, JOB_RESTORE);
+	harness_file(&h, JOB_REMOVE); /* 57 */
 	why = p[0] <= 1 ? guest_feed(&h.s, p + 1, n - 1) : feed_frames(&h, p + 1, n - 1);
 	if (why == NULL)
 		harness_turn(&h, 1);

@@ -43,6 +43,11 @@ seeds = {
     + step(layout.G_DATA_END, 2, 1)
     + step(layout.G_LIST, 3, 0, 1)
     + step(layout.G_CLOSE, 2),
+    "channels-remove": b"\2"
+    + step(layout.G_REMOVE, 2, 1)
+    + step(layout.G_EXPORT, 3, 1)
+    + step(layout.G_REMOVE, 2, 1)
+    + step(layout.G_CLOSE, 2),
     "channels-held-close": b"\2"
     + step(layout.G_EXEC, 2, 1, 0)
     + step(layout.G_KILL, 2)

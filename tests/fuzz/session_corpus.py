@@ -11,7 +11,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "proc")]
 import layout as L  # noqa: E402
 from session_kit import args_record, end, entry, exited, meta, stdcopy  # noqa: E402
 
-EXEC, KEPT, READ, WRITE, LIST, GET, PUT, SNAPSHOT, RESTORE = 56, 55, 64, 63, 62, 61, 60, 59, 58
+EXEC, KEPT, READ, WRITE, LIST, GET, PUT, SNAPSHOT, RESTORE, REMOVE = 56, 55, 64, 63, 62, 61, 60, 59, 58, 57
 
 
 def window(n):
@@ -28,6 +28,8 @@ STORIES = {
     "list": [(L.G_ENTRY, LIST, entry(b"a") + entry(b"bc", type=1)), (L.G_END, LIST, end())],
     "get": [(L.G_STARTED, GET, b""), (L.G_DATA, GET, b"t" * 512), (L.G_END, GET, end(200, 512))],
     "put": [(L.G_STARTED, PUT, b""), (L.G_END, PUT, end(409, 0, b"called off"))],
+    "remove": [(L.G_END, REMOVE, end(409, 0, b"it was changed")), (L.G_END, REMOVE, end())],
+    "missing": [(L.G_STARTED, EXEC, b""), (L.G_END, EXEC, end(400, 0, b"no such program: x"))],
     "snapshot": [(L.G_STARTED, SNAPSHOT, b""), (L.G_DATA, SNAPSHOT, b"t" * 512), (L.G_END, SNAPSHOT, end(200, 512))],
     "restore": [(L.G_STARTED, RESTORE, b""), (L.G_WINDOW, RESTORE, window(65536)), (L.G_END, RESTORE, end(200, 100000))],
     "stat": [(L.G_STAT, 0, L.pack("g_stat", {"free_bytes": 1, "free_inodes": 2}))],

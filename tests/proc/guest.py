@@ -351,12 +351,13 @@ class Sandbox:
 
     # Commands.
 
-    def exec(self, argv, env=None, workdir="/workspace", timeout=30.0, stdin=False, kill_others=False, number=None):
+    def exec(self, argv, env=None, workdir="/workspace", timeout=30.0, stdin=False, kill_others=False, number=None, must_exist=0):
         block = args_block(argv, DEFAULT_ENV | (env or {}), workdir)
         ch = self.open(number)
         for at in range(0, len(block), 65536):
             ch.send(layout.G_EXEC_ARGS, block[at : at + 65536])
         request = {"timeout_us": int(timeout * 1e6), "args_len": len(block), "stdin_open": stdin, "kill_others": kill_others}
+        request["must_exist"] = must_exist
         ch.send(layout.G_EXEC, layout.pack("g_exec", request))
         return ch
 

@@ -53,6 +53,31 @@ def test_missing_program_is_127_and_unrunnable_one_126(box):
     assert box.run(["plain"], env={"PATH": "/nowhere:/workspace:/usr/bin"}).code == 126
 
 
+def test_program_that_must_exist_and_does_not_is_an_error_with_its_name(box):
+    box.write("plain", b"text", mode=0o644)
+    box.write("noformat", b"\x01\x02", mode=0o755)
+    box.write("nointerpreter", b"#!/no/such\n", mode=0o755)
+    for name in ("no-such-program", "/no/such", "./nope", "", "/etc/passwd/x", "./nointerpreter"):
+        assert refused(400, lambda name=name: box.run([name, "arg"], must_exist=1)) == f"no such program: {name}"
+    for name, why in (("./plain", "Permission denied"), ("/workspace", "Permission denied"), ("./noformat", "Exec format error"), ("x" * 300, "File name too long")):
+        assert refused(400, lambda name=name: box.run([name], must_exist=1)) == f"{name} cannot be run: {why}"
+    assert refused(400, lambda: box.run(["a\x1bb"], must_exist=1)) == "no such program: a?b"
+
+
+@pytest.mark.parametrize("code", [0, 126, 127, 255])
+def test_program_that_must_exist_and_does_keeps_its_exit_code_and_output(box, code):
+    r = box.run(["sh", "-c", f"echo out; echo sh: not found >&2; exit {code}"], must_exist=1)
+    assert (r.code, r.out, r.err) == (code, b"out\n", b"sh: not found\n")
+    assert box.run(["sh", "-c", "kill -9 $$"], must_exist=1).code == 137
+
+
+def test_many_that_must_exist_leave_nothing(box):
+    before = descriptors(box.pid)
+    for _ in range(50):
+        refused(400, lambda: box.run(["no-such-program"], must_exist=1))
+    assert wait_until(lambda: box.run("ls /proc | grep -c '^[0-9]'").out.strip() <= b"6") and descriptors(box.pid) == before
+
+
 def test_path_of_the_given_environment_is_searched(box):
     box.write("bin/mine", b"#!/bin/sh\necho mine $0\n", mode=0o755)
     assert box.run(["mine"], env={"PATH": "/nowhere:/workspace/bin"}).out == b"mine /workspace/bin/mine\n"

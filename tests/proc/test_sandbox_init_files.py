@@ -148,10 +148,84 @@ def test_requests_that_are_no_requests_are_refused(box):
         layout.pack("g_file", {"path_len": 4}) + b"/a\0b",
         layout.pack("g_file", {"path_len": 9000}) + b"/" * 9000,
     ):
-        for type in (layout.G_READ, layout.G_WRITE, layout.G_LIST, layout.G_EXPORT, layout.G_IMPORT):
+        for type in (layout.G_READ, layout.G_WRITE, layout.G_LIST, layout.G_EXPORT, layout.G_IMPORT, layout.G_REMOVE):
             ch = box.open()
             ch.send(type, data)
             refused(400, ch.wait)
+
+
+# REMOVE.
+
+
+def remove(box, path, meta, **changed):
+    about = {"first": meta["mtime_ns"], "size": meta["size"]} | changed
+    return box.file(layout.G_REMOVE, path, flags=layout.G_FLAG_WORKSPACE, **about).wait()
+
+
+def test_file_that_is_still_the_same_is_removed(box):
+    for path in ("gone", "deep/er/gone", "/workspace/./deep/../gone3", b"/workspace/n\xff\n"):
+        meta = box.write(path, b"data")
+        assert remove(box, path, meta)["status"] == 200
+        refused(404, lambda path=path: box.read(path))
+        refused(404, lambda path=path, meta=meta: remove(box, path, meta))
+
+
+def test_file_that_was_changed_is_not_removed(box):
+    meta = box.write("same", b"data")
+    for changed in ({"first": meta["mtime_ns"] + 1}, {"size": 5}, {"size": -1}, {"first": 0}):
+        assert "it was changed" in refused(409, lambda changed=changed: remove(box, "same", meta, **changed))
+    assert box.read("same")[1] == b"data"
+    box.run("touch -d '2001-01-01' same")
+    refused(409, lambda: remove(box, "same", meta))
+    os.utime(box.dir + "/same", ns=(0, meta["mtime_ns"]))
+    assert remove(box, "same", meta)["status"] == 200
+
+
+def test_only_regular_files_of_the_workspace_are_removed(box):
+    box.run(
+        "rm -rf r; mkdir r; cd r; mkdir dir out; mkfifo fifo; ln -s ../same link; ln -s /tmp tmp; ln -s /workspace/r/out inner; touch out/f /tmp/f"
+    )
+    st = os.stat(box.dir + "/r/out/f")
+    any = {"mtime_ns": st.st_mtime_ns, "size": 0}
+    for path, status in (
+        ("r/dir", 400),
+        ("r", 400),
+        ("/workspace", 400),
+        ("r/fifo", 400),
+        ("r/link", 400),
+        ("r/tmp/f", 400),
+        ("/tmp/f", 400),
+    ):
+        refused(status, lambda path=path: remove(box, path, any))
+    for path, status in (
+        ("r/dir/.", 400),
+        ("r/dir/..", 400),
+        ("r/none/x", 404),
+        ("/etc/passwd", 400),
+        ("r/out/f/x", 400),
+        ("x" * 300, 400),
+    ):
+        refused(status, lambda path=path: remove(box, path, any))
+    assert box.run("ls r; ls /tmp/f").out == b"dir\nfifo\ninner\nlink\nout\ntmp\n/tmp/f\n"
+    assert remove(box, "r/inner/f", any)["status"] == 200
+    box.run("rm -rf r /tmp/f")
+
+
+def test_what_the_user_may_not_remove_stays(box):
+    meta = box.write("shut/f", b"x")
+    os.chmod(box.dir + "/shut", 0o555)
+    assert "not accessible" in refused(400, lambda: remove(box, "shut/f", meta))
+    os.chmod(box.dir + "/shut", 0o755)
+    assert remove(box, "shut/f", meta)["status"] == 200
+
+
+def test_removal_waits_while_the_workspace_stands_still(fresh):
+    box = fresh
+    meta = box.write("f", b"x" * 1_000_000)
+    export = box.file(layout.G_EXPORT, "/workspace", flags=layout.G_FLAG_FREEZE)
+    ch = box.file(layout.G_REMOVE, "/workspace/f", flags=layout.G_FLAG_WORKSPACE, first=meta["mtime_ns"], size=meta["size"])
+    export.wait()
+    assert ch.wait()["status"] == 200 and b"f" in export.bytes(layout.G_DATA)[:2048]
 
 
 # READ and WRITE.

@@ -226,6 +226,20 @@ def test_files_have_channels_that_commands_cannot_take():
             assert channel >= 57
 
 
+def test_that_the_program_must_exist_is_passed_on_and_its_absence_is_an_error_after_the_start():
+    with Session() as s:
+        id, client = s.exec(must_exist=1)
+        channel, _, g = s.guest.expect_exec()
+        assert g["must_exist"] == 1
+        s.guest.send(layout.G_STARTED, channel)
+        s.guest.send(layout.G_END, channel, end(400, 0, b"no such program: true"))
+        assert client.recv() == (layout.RECORD_STARTED, b"") and error_of(client.recv()) == (400, "no such program: true")
+        assert s.job_end(id, 400).fields["exit_code"] == 0
+        id, client = s.exec(must_exist=2)
+        assert error_of(client.recv())[0] == 500
+        s.job_end(id, 500)
+
+
 def test_failures_before_and_after_the_start_reach_the_client():
     with Session() as s:
         id, client = s.exec()

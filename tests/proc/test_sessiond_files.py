@@ -193,6 +193,32 @@ def test_refusal_of_the_guest_reaches_a_client_that_is_still_sending():
         s.job_end(id, 507)
 
 
+def test_remove_names_the_file_and_what_it_must_be_and_ends_with_done():
+    with Session() as s:
+        id, client = s.job("S_REMOVE", {"first": 77, "size": 5}, b"/workspace/a")
+        channel, got, path = s.guest.expect_file(layout.G_REMOVE)
+        assert path == b"/workspace/a" and (got["first"], got["size"], got["flags"]) == (77, 5, layout.G_FLAG_WORKSPACE)
+        s.guest.send(layout.G_END, channel, end())
+        assert client.all() == [done(0)]
+        s.job_end(id, 200)
+        id, client = s.job("S_REMOVE", {"first": 1, "size": 0}, b"/workspace/a")
+        channel, _, _ = s.guest.expect_file(layout.G_REMOVE)
+        s.guest.send(layout.G_END, channel, end(409, 0, b"/workspace/a: it was changed"))
+        assert error_of(client.recv()) == (409, "/workspace/a: it was changed")
+        s.job_end(id, 409)
+
+
+@pytest.mark.parametrize(
+    "type, data", [("G_STARTED", b""), ("G_DATA", b"x"), ("G_META", meta(1)), ("G_ENTRY", entry(b"a")), ("G_WINDOW", bytes(8))]
+)
+def test_guest_that_answers_a_removal_with_anything_else_is_no_guest(type, data):
+    with Session() as s:
+        s.job("S_REMOVE", {"size": 1}, b"/workspace/a")
+        channel, _, _ = s.guest.expect_file(layout.G_REMOVE)
+        s.guest.send(getattr(layout, type), channel, data)
+        assert "wrong type" in s.down()
+
+
 def test_list_turns_entries_into_records():
     with Session() as s:
         id, client = s.job("S_LIST", {"max": 0}, b"/workspace")
