@@ -201,8 +201,12 @@ consumed(struct dial *d, size_t n)
 static void
 settle(struct dial *d)
 {
-	if (waiting(&d->out) > 0 || d->fd < 0)
+	if (d->fd < 0)
 		return;
+	if (waiting(&d->out) > 0) {
+		rewatch(d);
+		return;
+	}
 	if (!d->shut && (d->phase == PHASE_TELLING || d->got_end)) {
 		d->shut = 1;
 		shutdown(d->fd, SHUT_WR);

@@ -221,6 +221,17 @@ def test_refusals_are_readable_inside(box):
     box.until(lambda: not box.dials)
 
 
+def test_client_that_half_closes_early_still_gets_its_answer(box):
+    code = """
+for i in range(100):
+    s = connect(); s.sendall(b"GET / HTTP/1.1\\r\\n\\r\\n"); s.shutdown(1); out(rest(s)[9:12])
+s = connect(); s.sendall(b"GET http://x/ HTTP/1.1\\r\\n\\r\\n"); s.shutdown(1); out(rest(s)[9:12])
+"""
+    ch = client(box, code)
+    box.next_dial().verdict(L.DIAL_REFUSED, b"no")
+    assert answered(ch) == b"400" * 100 + b"403"
+
+
 def test_socks_takes_names_and_addresses(box):
     ch = client(box, 's = socks(b"a\\0\\xff.example", 7); out(s.recv(10)); s.sendall(b"to"); out(rest(s))')
     d = check(box.next_dial(), L.DIAL_SOCKS, 7, b"a\0\xff.example")
