@@ -5,8 +5,8 @@
 const char *
 chan_peer_name(enum peer peer)
 {
-	static const char *const names[] = {
-	    "nobody", "parent", "child", "apid", "managerd", "dockerd-proxy", "sessiond", "egressd"};
+	static const char *const names[] = {"nobody", "parent", "child", "apid", "managerd",
+	    "dockerd-proxy", "sessiond", "egressd"};
 
 	return (size_t)peer < sizeof(names) / sizeof(names[0]) ? names[peer] : "nobody";
 }

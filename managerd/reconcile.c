@@ -89,9 +89,12 @@ pool_order(const void *a, const void *b)
 static void
 pool_note(struct box *box, void *arg)
 {
+	uint64_t *more = reallocarray(members, nmembers + 2, sizeof(*members));
+
 	(void)arg;
-	if ((members = reallocarray(members, nmembers + 2, sizeof(*members))) == NULL)
+	if (more == NULL)
 		fatal("members of the pool");
+	members = more;
 	members[nmembers++] = box->pool;
 	members[nmembers++] = box->claims;
 }

@@ -21,8 +21,7 @@
 #include "sandbox-init/pipes.h"
 #include "sandbox-init/supervisor.h"
 
-#define KILL_REPEAT_US \
-	200000 /* the signal may have been lost to one that a process inside sent before */
+#define KILL_REPEAT_US 200000    /* one that a process inside sent before may have swallowed it */
 #define KILL_PATIENCE_US 1600000 /* a supervisor that does not answer was tampered with */
 #define CLEAR_PATIENCE_US 2000000
 
@@ -114,8 +113,7 @@ exec_must_wait(int kill_others)
 	}
 	exec_kill_all();
 	clearing = 1;
-	/* By the timer also when nothing is left: the request that asks is only now being put
-	 * aside. */
+	/* By the timer also when nothing is left: the one that asks is only now being put aside. */
 	if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) < 0)
 		patience = 0;
 	timer_set(&clear_timer, loop_now() + patience, clear_done, NULL);
@@ -127,17 +125,15 @@ exec_reaped(pid_t pid)
 {
 	struct exec *e;
 
-	LIST_FOREACH (e, &execs, next) {
+	LIST_FOREACH (e, &execs, next)
 		if (e->supervisor == pid)
 			e->supervisor = 0;
-	}
 }
 
 void
 exec_alone(void)
 {
-	if (clearing)
-		clear_done(NULL);
+	clear_done(NULL);
 }
 
 static void
@@ -201,8 +197,7 @@ exec_try_finish(void *arg)
 	exec_free(e);
 }
 
-/* Output may be there before the supervisor's word that the command runs, but must not overtake it.
- */
+/* Output may be there before the word that the command runs, but must not overtake it. */
 static void
 exec_started(struct exec *e)
 {
@@ -458,14 +453,13 @@ exec_start(struct channel *ch, const struct g_exec *req, const struct args *a)
 void
 exec_open(struct channel *ch, const uint8_t *data, size_t len)
 {
-	struct g_exec req;
+	struct g_exec req = {0};
 	struct args a;
 	uint8_t *block = ch->args;
 	uint32_t block_len = ch->args_len;
 
 	ch->args = NULL;
 	ch->args_len = 0;
-	memset(&req, 0, sizeof(req));
 	memcpy(&req, data, len < sizeof(req) ? 0 : sizeof(req));
 	if (block == NULL || req.timeout_us <= 0 || req.timeout_us > INT64_MAX / 4 ||
 	    req.args_len != block_len || args_parse(block, block_len, &a) < 0) {

@@ -21,7 +21,7 @@ $(BUILD)/probe/$(1): $(sort $(2) $(PROBE_COMMON))
 endef
 $(eval $(call probe,apid,$(APID_OBJS) $(BUILD)/obj/common/base64.o))
 $(eval $(call probe,managerd,$(MANAGERD_OBJS)))
-$(eval $(call probe,dockerd-proxy,$(DOCKERD_PROXY_OBJS)))
+$(eval $(call probe,dockerd-proxy,$(DOCKERD_PROXY_OBJS) $(EGRESS)))
 $(eval $(call probe,egressd,$(EGRESSD_OBJS) $(EGRESS)))
 $(eval $(call probe,sessiond,$(SESSIOND_OBJS)))
 

@@ -1,7 +1,5 @@
-// clang-format off
 // link: clients/api/judge.o clients/api/lines.o clients/api/event.o clients/api/text.o agent-sandbox/show.o
 // link: -lcurl -ljansson
-// clang-format on
 /*
  * What a strange server sends: the first byte is the status and how the rest is cut into pieces.
  * Whatever it is, what is told of it is one line of UTF-8 that a terminal does not obey.

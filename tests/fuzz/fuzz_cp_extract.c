@@ -1,7 +1,5 @@
-// clang-format off
 // link: agent-sandbox/cp/extract.o agent-sandbox/cp/link.o agent-sandbox/cp/tree.o agent-sandbox/cp/progress.o
 // link: agent-sandbox/show.o clients/api/text.o -larchive -ljansson
-// clang-format on
 /*
  * Hostile archives to disk: nothing may appear, change or vanish but below the one name that was
  * asked for, and all of that can be removed again.

@@ -146,7 +146,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		image_prepare(9, "python:3", 8, verb >> 5 & 1);
 		break;
 	case 2:
-		container_create(9, &create);
+		container_create(9, &create, "example.com", create.network ? 0 : 11);
 		break;
 	case 3:
 		container_destroy(9, &destroy);

@@ -1,7 +1,5 @@
-// clang-format off
 // link: apid/json_in.o apid/env.o apid/exec_request.o apid/apid.o apid/auth.o common/base64.o
 // link: apid/path.o apid/head.o -ljansson -lcrypto
-// clang-format on
 /* Bodies: whatever is accepted as a command fits the argument record; whatever is refused says why.
  */
 #include <event2/buffer.h>

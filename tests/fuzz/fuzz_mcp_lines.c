@@ -1,4 +1,3 @@
-// clang-format off
 // link: clients/mcp/args.o common/base64.o clients/mcp/call.o clients/mcp/cut.o
 // link: clients/mcp/exec.o clients/mcp/mend.o clients/mcp/outbox.o clients/mcp/progress.o
 // link: clients/mcp/resources.o clients/mcp/rpc.o clients/mcp/salvage.o clients/mcp/session.o clients/mcp/tools.o
@@ -6,7 +5,6 @@
 // link: clients/api/call.o clients/api/judge.o clients/api/lines.o clients/api/path.o
 // link: clients/api/event.o clients/api/server.o clients/api/text.o
 // link: -lcurl -ljansson
-// clang-format on
 /*
  * Whatever a client writes to the MCP server: no line makes it write anything but messages of
  * JSON-RPC, one a line, and none is left when the input ends. Calls are made, but never sent.
