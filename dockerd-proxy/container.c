@@ -78,6 +78,7 @@ step(struct job *j, enum step next)
 		ask("POST", body_network(), on_step, j, "/networks/create");
 		break;
 	case KEEP_VOLUME:
+	case FIND_VOLUME:
 		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, j->volume, on_step, j);
 		break;
 	case MAKE_VOLUME:
@@ -96,9 +97,6 @@ step(struct job *j, enum step next)
 		break;
 	case REMOVE_CONTAINER:
 		ask("DELETE", NULL, on_step, j, "/containers/%s?force=1&v=1", j->at);
-		break;
-	case FIND_VOLUME:
-		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, j->volume, on_step, j);
 		break;
 	case REMOVE_VOLUME:
 		ask("DELETE", NULL, on_step, j, "/volumes/%s", j->volume);
@@ -158,6 +156,8 @@ job_end(struct job *j, int status, json_t *answer)
 	/* One without an id is another job's, which is making it. */
 	if (o != NULL && (o == j->owned || (status == 404 && o->id[0] != '\0')))
 		owned_forget(o);
+	else if (o != NULL)
+		owned_leaving(o, 0);
 	/* A list may have made it known meanwhile. */
 	if (status == 404 && j->owned == NULL && (sweeper = owned_find(j->at)) != NULL)
 		owned_forget(sweeper);
@@ -402,7 +402,11 @@ void
 container_destroy(uint64_t id, const struct m_d_destroy *m)
 {
 	struct job *j = job_new(id, m->sandbox, m->generation, m->pool);
+	struct owned *o = m->container[0] != '\0' ? owned_find(m->container)
+						  : owned_named(m->sandbox, m->generation, m->pool);
 
+	if (o != NULL && o->id[0] != '\0')
+		owned_leaving(o, 1);
 	j->keep_volume = m->keep_volume;
 	strlcpy(j->container, m->container, sizeof(j->container));
 	strlcpy(j->at, j->container, sizeof(j->at));

@@ -31,13 +31,15 @@ owned_named(uint64_t sandbox, uint32_t generation, uint64_t pool)
 	return o;
 }
 
-/* Whether its sandbox has an older one. */
+/* A sandbox counts once, as long as it has a container that is not being removed. */
 static void
-second_mark(struct owned *o)
+count_mark(uint64_t sandbox)
 {
-	o->second = 0;
-	for (struct owned *other = owned; o->sandbox != 0 && other != NULL; other = other->next)
-		o->second |= other != o && other->sandbox == o->sandbox;
+	int n = 0;
+
+	for (struct owned *o = owned; o != NULL; o = o->next)
+		if (o->sandbox == sandbox)
+			o->counts = !o->leaving && (sandbox == 0 || n++ == 0);
 }
 
 struct owned *
@@ -50,8 +52,9 @@ owned_new(const char *id, uint64_t sandbox, uint32_t generation, uint64_t pool)
 	*o = (struct owned){
 	    .next = owned, .sandbox = sandbox, .pool = pool, .generation = generation};
 	strlcpy(o->id, id, sizeof(o->id));
-	second_mark(o);
-	return owned = o;
+	owned = o;
+	count_mark(sandbox);
+	return o;
 }
 
 void
@@ -59,23 +62,27 @@ owned_claim(struct owned *o, uint64_t sandbox, uint32_t generation)
 {
 	o->sandbox = sandbox;
 	o->generation = generation;
-	second_mark(o);
+	count_mark(sandbox);
+}
+
+void
+owned_leaving(struct owned *o, int leaving)
+{
+	o->leaving = leaving != 0;
+	count_mark(o->sandbox);
 }
 
 void
 owned_forget(struct owned *gone)
 {
 	static size_t next;
-	struct owned **o = &owned, *sibling;
+	struct owned **o = &owned;
 
 	strlcpy(removed[next++ % 256], gone->id, sizeof(removed[0]));
 	while (*o != gone)
 		o = &(*o)->next;
 	*o = gone->next;
-	for (sibling = owned; sibling != NULL && sibling->sandbox != gone->sandbox;)
-		sibling = sibling->next;
-	if (sibling != NULL && !gone->second)
-		sibling->second = 0;
+	count_mark(gone->sandbox);
 	free(gone);
 }
 
@@ -89,22 +96,27 @@ pool_full(void)
 	return members >= pool_kept(proxy.config);
 }
 
-/* MAX_SANDBOXES of them and as many that are on their way out; of each at most two containers: the
- * second is that of a rollback. The pool beside them. */
+/*
+ * Beside the pool there are MAX_SANDBOXES, of each at most two containers (the second is that of a
+ * rollback), and for each two that are being removed.
+ */
 int
 owned_full(uint64_t sandbox)
 {
-	int64_t others = 0, same = 0;
+	int64_t most = proxy.config->num[CFG_MAX_SANDBOXES], all = 0, leaving = 0;
+	int same = 0, lives = 0;
 
 	if (sandbox == 0)
 		return pool_full();
 	for (struct owned *o = owned; o != NULL; o = o->next) {
 		if (o->sandbox == 0 && o->pool != 0)
 			continue;
+		all += o->counts;
+		leaving += o->leaving;
 		same += o->sandbox == sandbox;
-		others += o->sandbox != sandbox && !o->second;
+		lives |= o->sandbox == sandbox && o->counts;
 	}
-	return same >= 2 || (same == 0 && others >= 2 * proxy.config->num[CFG_MAX_SANDBOXES]);
+	return same >= 2 || (!lives && (all >= most || leaving >= 2 * most));
 }
 
 /* Ours: instance label equal, name of our form, kind known. Nothing else is ever touched. */

@@ -95,7 +95,8 @@ struct owned {
 	uint64_t sandbox; /* 0: a member of the pool, or nobody's */
 	uint64_t pool;    /* the member that it is or was; or 0 */
 	uint32_t generation;
-	char second;    /* its sandbox has an older one */
+	char counts;    /* as its sandbox: one container of each does */
+	char leaving;   /* it is being removed */
 	char attaching; /* attach.c is at work */
 	char id[72];    /* "" while it is being made */
 };
@@ -105,6 +106,8 @@ struct owned *owned_named(uint64_t sandbox, uint32_t generation, uint64_t pool);
 struct owned *owned_new(const char *id, uint64_t sandbox, uint32_t generation, uint64_t pool);
 /* A member of the pool is this sandbox's from now on. */
 void owned_claim(struct owned *, uint64_t sandbox, uint32_t generation);
+/* Its removal has begun, or has failed. */
+void owned_leaving(struct owned *, int leaving);
 void owned_forget(struct owned *);
 /* Whether one more container of this sandbox (0: of the pool) is too many. */
 int owned_full(uint64_t sandbox);

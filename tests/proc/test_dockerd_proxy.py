@@ -338,24 +338,42 @@ def test_cpus_are_bounded_by_what_the_host_has(folder):
 
 
 def test_number_of_sandboxes_is_bounded_here_too(engine):
-    """Twice as many as may live: the others may be on their way out."""
     with Proxy(engine, config={"MAX_SANDBOXES": 1}) as p:
         image = p.prepare()
         one = p.container(sandbox=1, image=image)
-        p.container(sandbox=2, image=image)
-        p.failed(p.create(sandbox=3, image=image), "FAIL_LIMIT")
+        p.failed(p.create(sandbox=2, image=image), "FAIL_LIMIT")
         p.container(sandbox=1, generation=2, image=image)  # a rollback
         p.failed(p.create(sandbox=1, generation=3, image=image), "FAIL_LIMIT")
         assert p.ask("D_DESTROY", {"sandbox": 1, "generation": 1, "container": one}).name == "D_DONE"
-        p.failed(p.create(sandbox=3, image=image), "FAIL_LIMIT")
+        p.failed(p.create(sandbox=2, image=image), "FAIL_LIMIT")
         assert p.ask("D_DESTROY", {"sandbox": 1, "generation": 2}).name == "D_DONE"
+        p.container(sandbox=2, image=image)
+        p.failed(p.create(sandbox=3, image=image), "FAIL_LIMIT")
+
+
+def test_sandbox_does_not_count_while_it_is_being_removed(engine):
+    """And counts again when that fails. Of what is being removed there is a bound, too."""
+    end = threading.Event()
+    with Proxy(engine, config={"MAX_SANDBOXES": 1}) as p:
+        image = p.prepare()
+        old = [p.container(sandbox=1, image=image)]
+        engine.rule("DELETE .*/containers/", times=2, call=lambda c, _: end.wait(60) and engine.send(c, 500, {"message": "made up"}))
+        going = [p.send("D_DESTROY", {"sandbox": 1, "generation": 1, "container": old[0]})]
+        old.append(p.container(sandbox=2, image=image))
+        p.failed(p.create(sandbox=3, image=image), "FAIL_LIMIT")
+        going.append(p.send("D_DESTROY", {"sandbox": 2, "generation": 1, "container": old[1]}))
+        p.failed(p.create(sandbox=3, image=image), "FAIL_LIMIT")
+        end.set()
+        for m in p.answers(going):
+            p.failed(m, "FAIL_ENGINE")
+        for n, id in enumerate(old, 1):
+            p.failed(p.create(sandbox=3, image=image), "FAIL_LIMIT")
+            assert p.ask("D_DESTROY", {"sandbox": n, "generation": 1, "container": id}).name == "D_DONE"
         p.container(sandbox=3, image=image)
-        p.failed(p.create(sandbox=4, image=image), "FAIL_LIMIT")
 
 
 def test_containers_that_were_there_before_count(engine):
-    for n in (1, 2):
-        engine.add_container(f"agent-sandbox-sb_000000000000000{n}-1", {"agent-sandbox.instance": UUID, "agent-sandbox.kind": "sandbox"})
+    engine.add_container("agent-sandbox-sb_0000000000000001-1", {"agent-sandbox.instance": UUID, "agent-sandbox.kind": "sandbox"})
     with Proxy(engine, config={"MAX_SANDBOXES": 1}) as p:
         p.failed(p.create(sandbox=3), "FAIL_LIMIT")
 
@@ -467,7 +485,7 @@ def test_member_that_cannot_be_is_fatal(proxy, engine, fields):
 
 
 def test_pool_has_a_number_of_its_own(engine):
-    with Proxy(engine, config={"MAX_SANDBOXES": 1, "POOL": "2"}) as p:
+    with Proxy(engine, config={"MAX_SANDBOXES": 2, "POOL": "2"}) as p:
         image = p.prepare()
         one = p.member(pool=1, image=image)
         p.member(pool=2, image=image)
