@@ -244,36 +244,47 @@ decide(struct dial *d, const char *name, size_t name_len, const char *list, size
 	return REASON_NONE;
 }
 
+/* None has more than are left for others: so there is always room for one that has few. */
+static enum reason
+room_for(const struct box *box)
+{
+	unsigned left = egressd.dials_max - egressd.dials;
+
+	return box->dials > left ? REASON_SERVER_FULL : REASON_NONE;
+}
+
 /* An entry in the books of its sandbox. NULL: it was refused. */
 static struct dial *
 dial_new(uint64_t id, const struct m_e_dial *p, int fd)
 {
 	struct box *box = box_of(p->sandbox);
 	int64_t now = egressd_now();
+	struct dial *d = NULL;
 	enum reason reason;
-	struct dial *d;
 
 	reason = box == NULL ? REASON_NO_MEMORY : box_admit(box, now);
 	if (reason == REASON_NONE) {
-		d = egressd.dials < egressd.dials_max ? calloc(1, sizeof(*d)) : NULL;
-		if (d != NULL) {
-			egressd.dials++;
-			*d = (struct dial){.box = box,
-			    .id = id,
-			    .port = p->port,
-			    .look = look_for(p->port, p->how),
-			    .inside = fd,
-			    .outside = -1,
-			    .begun = now,
-			    .step_until = now + RESOLVE_US};
-			LIST_INSERT_HEAD(&box->list, d, entry);
-			return d;
-		}
-		reason = egressd.dials < egressd.dials_max ? REASON_NO_MEMORY : REASON_SERVER_FULL;
-		box_release(box);
+		reason = room_for(box);
+		if (reason == REASON_NONE && (d = calloc(1, sizeof(*d))) == NULL)
+			reason = REASON_NO_MEMORY;
+		if (d == NULL)
+			box_release(box);
 	}
-	refuse(id, reason, fd);
-	return NULL;
+	if (d == NULL) {
+		refuse(id, reason, fd);
+		return NULL;
+	}
+	egressd.dials++;
+	*d = (struct dial){.box = box,
+	    .id = id,
+	    .port = p->port,
+	    .look = look_for(p->port, p->how),
+	    .inside = fd,
+	    .outside = -1,
+	    .begun = now,
+	    .step_until = now + RESOLVE_US};
+	LIST_INSERT_HEAD(&box->list, d, entry);
+	return d;
 }
 
 void

@@ -33,6 +33,7 @@ struct dial {
 	uint64_t sandbox;
 	uint64_t asked; /* sessiond's number */
 	int answered;
+	int let_out; /* the answer was DIAL_OK */
 	uint16_t port;
 	size_t name_len;
 	char name[DIAL_NAME_MAX];
@@ -100,6 +101,7 @@ on_dialed(struct dial *d, const struct msg *m)
 	if (d->answered || said->verdict > DIAL_FAILED)
 		fatalx("egressd sent a strange verdict");
 	d->answered = 1;
+	d->let_out = said->verdict == DIAL_OK;
 	session_dialed(d->session, d->asked, said->verdict, m->tail, m->tail_len);
 }
 
@@ -160,7 +162,8 @@ on_dial_end(struct dial *d, const struct msg *m)
 	if (!d->answered || end->verdict > DIAL_FAILED ||
 	    memchr(end->address, '\0', sizeof(end->address)) == NULL)
 		fatalx("egressd sent a strange end");
-	if (end->verdict == DIAL_OK || !denied_often(d->sandbox))
+	/* Also when it was refused later: at the limit of bytes, many have gone out. */
+	if (d->let_out || !denied_often(d->sandbox))
 		audit_dial(&line);
 	session_dial_over(d->session);
 	LIST_REMOVE(d, entry);

@@ -149,6 +149,17 @@ def test_all_sandboxes_together_are_bounded_by_descriptors(net):
         assert p.alive()
 
 
+def test_one_sandbox_leaves_as_many_connections_as_it_has(net):
+    argv = ["prlimit", "--nofile=256:256", str(layout.BUILD / "egressd")]
+    with Egress(net, program="/usr/bin/prlimit", argv=argv) as p:
+        dials = []
+        for sandbox, most in ((1, 40), (2, 20), (3, 10)):
+            dials.append([dial(p, sandbox=sandbox) for _ in range(60)])
+            told = Counter(d.dialed() for d in dials[-1])
+            assert set(told) == {(layout.DIAL_OK, ""), (layout.DIAL_REFUSED, "too many connections of all sandboxes")}
+            assert told[layout.DIAL_OK, ""] == most
+
+
 def test_a_sandbox_that_is_forgotten_loses_all_it_had_open(net):
     with Egress(net) as p:
         kept = works(dial(p, sandbox=2))

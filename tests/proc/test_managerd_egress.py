@@ -208,3 +208,18 @@ def test_flood_of_refusals_is_folded_and_hides_no_connection(start, data):
         end(server, m.id)
     assert wait_until(lambda: sum(x.get("count", 1) for x in lines(data)) == 1203), len(lines(data))
     assert len(lines(data)) < 600 and len([x for x in lines(data) if x.get("verdict") == "ok"]) == 3
+
+
+def test_connection_that_was_let_out_and_then_refused_has_its_line_in_a_flood(start, data):
+    server = start()
+    session = server.session_of(server.box(egress=["a.example"]))[0]
+    for i in range(60):
+        m = dial(server, session, id=i)
+        server.egress.send("E_DIALED", m.id, {"verdict": layout.DIAL_REFUSED}, "no")
+        end(server, m.id, layout.DIAL_REFUSED, "no")
+    m = dial(server, session, name=b"drain.example")
+    server.egress.send("E_DIALED", m.id, {"verdict": layout.DIAL_OK})
+    end(server, m.id, layout.DIAL_REFUSED, "byte limit reached", bytes_out=10 << 30)
+    assert wait_until(lambda: sum(x.get("count", 1) for x in lines(data)) == 61), len(lines(data))
+    assert len(lines(data)) < 61
+    assert [x["bytes_out"] for x in lines(data) if x.get("name") == "drain.example"] == [10 << 30]
