@@ -24,6 +24,8 @@
 #define SERVERS_MAX 3
 #define TRY_MS 1500
 #define TRIES 2
+#define LONG_TRY_MS 5000
+#define SHORT_TRIES 5
 #define EDNS_BYTES 1232 /* what passes without fragments */
 
 struct lookup {
@@ -169,15 +171,24 @@ resolve_init(void)
 	    .lookups = (char[]){"b"},
 	    .sock_state_cb = on_state,
 	};
-	int r = ares_library_init(ARES_LIB_INIT_ALL);
-
 	/* No servers, domains and sort order are settings too: what is left out is read in files.
 	 */
+	int set = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
+		  ARES_OPT_EDNSPSZ | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB | ARES_OPT_SERVERS |
+		  ARES_OPT_DOMAINS | ARES_OPT_SORTLIST;
+	int r = ares_library_init(ARES_LIB_INIT_ALL);
+
+#ifdef ARES_OPT_QUERY_CACHE
+	set |= ARES_OPT_QUERY_CACHE; /* for 0 seconds: each dial asks anew */
+#endif
+#ifdef ARES_OPT_MAXTIMEOUTMS
+	/* Newer versions begin with what a server needed before, and so need more tries. */
+	set |= ARES_OPT_MAXTIMEOUTMS;
+	options.maxtimeout = LONG_TRY_MS;
+	options.tries = SHORT_TRIES;
+#endif
 	if (r == ARES_SUCCESS)
-		r = ares_init_options(&channel, &options,
-		    ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-			ARES_OPT_EDNSPSZ | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB |
-			ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_SORTLIST);
+		r = ares_init_options(&channel, &options, set);
 	if (r != ARES_SUCCESS)
 		fatalx("resolver: %s", ares_strerror(r));
 #pragma GCC diagnostic push

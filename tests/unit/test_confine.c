@@ -297,6 +297,33 @@ without_paths_landlock_refuses_files_tcp_signals_and_abstract_sockets(void **sta
 	close(s);
 }
 
+static int
+connects_by_tcp(void)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	sin.sin_port = htons(1);
+	if (connect(s, (struct sockaddr *)&sin, sizeof(sin)) == -1 && errno == EACCES)
+		return -1;
+	return 0;
+}
+
+static void
+tcp_goes_outwards_only_where_it_is_said(void **state)
+{
+	struct attempt a = {.ids = our_ids(""), .fn = connects_by_tcp};
+
+	(void)state;
+	if (confine_landlock_abi() < 4)
+		skip();
+	a.confine = (struct confine){
+	    .promises = "stdio connect", .root = ROOT_EMPTY, .nofile = 64, .tcp_out = 1};
+	assert_survives(attempt, &a);
+	a.confine.tcp_out = 0;
+	assert_fatal(attempt, &a, "the attempt failed: Permission denied");
+}
+
 /* A kernel without something, made by a filter that refuses one call. */
 struct lacking {
 	struct attempt attempt;
@@ -373,6 +400,7 @@ main(void)
 	    cmocka_unit_test(a_file_size_limit_does_not_silence_a_log_that_is_a_file),
 	    cmocka_unit_test(a_path_has_its_rights_and_no_other),
 	    cmocka_unit_test(without_paths_landlock_refuses_files_tcp_signals_and_abstract_sockets),
+	    cmocka_unit_test(tcp_goes_outwards_only_where_it_is_said),
 	    cmocka_unit_test(a_step_that_the_kernel_lacks_is_fatal_unless_allowed),
 	};
 
