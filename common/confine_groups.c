@@ -18,6 +18,8 @@
 #include <sys/syscall.h>
 #include <termios.h>
 
+#include <linux/netlink.h>
+
 /* Newer than the oldest headers that we build with; the same number on every architecture. */
 #ifndef __NR_fchmodat2
 #define __NR_fchmodat2 452
@@ -413,6 +415,8 @@ static const struct confine_rule parent_rules[] = {
     ALLOW_IF(socket, EQ(0, AF_INET6), EQ(1, NEW_TCP), EQ(2, 0)),
     ALLOW_IF(socket, EQ(0, AF_INET), EQ(1, NEW_UDP), EQ(2, 0)),
     ALLOW_IF(socket, EQ(0, AF_INET6), EQ(1, NEW_UDP), EQ(2, 0)),
+    ALLOW_IF(socket, EQ(0, AF_NETLINK), EQ(1, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC),
+	EQ(2, NETLINK_ROUTE)),
     REFUSE(socket, EPERM),
     /* terminals: typing into the operator's shell */
     REFUSE_IF(ioctl, EPERM, EQ32(1, TIOCSTI)),

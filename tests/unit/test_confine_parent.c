@@ -35,6 +35,7 @@ the_parent_tries(void *arg)
 	refused(socket(AF_INET6, SOCK_DGRAM, 0), "UDP socket");
 	refused(socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 1), "raw socket");
 	refused(socket(AF_NETLINK, SOCK_RAW, 0), "netlink");
+	refused(socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 15), "other netlink");
 	refused(socket(AF_PACKET, SOCK_RAW, 0), "packet socket");
 #ifndef CONFINE_SANITIZED
 	refused(ptrace(PTRACE_TRACEME, 0, NULL, NULL), "ptrace");
@@ -55,6 +56,7 @@ the_parent_tries(void *arg)
 	}
 	must(socket(AF_UNIX, SOCK_STREAM, 0) != -1, "unix socket");
 	must(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) != -1, "for egressd");
+	must(socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) != -1, "for egressd");
 	must(system("true") == 0, "exec");
 }
 
