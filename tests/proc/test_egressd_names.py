@@ -8,7 +8,7 @@ import time
 import layout
 import machine
 import pytest
-from egress_kit import AAAA, DNS4, EGRESS4, HOST4, A, Dns, Egress, Net, dns_name, echo, reply, within
+from egress_kit import AAAA, DNS4, EGRESS4, HOST4, HOST6, A, Dns, Egress, Net, dns_name, echo, has_ipv6, reply, within
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
 
@@ -100,6 +100,25 @@ def test_an_answer_that_changes_is_asked_for_once(egress, names, net):
     # The next dial asks again, and is judged by what it is told.
     names["flip.example"] = lambda kind, n: [] if kind == AAAA else ["10.0.0.1"]
     egress.dial("flip.example").refused("10.0.0.1 is not public (private)")
+
+
+def test_names_of_every_allowed_shape_are_asked_for(egress, names, net):
+    longest = ".".join(["x" * 63] * 3 + ["y" * 61])
+    assert len(longest) == 253
+    for name in ("a_b.example", "_dmarc.example", "1.example", "1.2.3.4.example", "0xg.example", "a--b.example", "x.xn--p1ai", longest):
+        names[name] = [HOST4]
+        works(egress.dial(name))
+        works(egress.dial(name.upper() + ("." if len(name) < 253 else ""), allow=name))
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this kernel has no IPv6")
+def test_a_name_server_may_have_an_address_of_version_6(net, names):
+    server = Dns(net, "2a0d:5602::53")
+    server.names["good.example"] = [HOST6]
+    for text in ("2a0d:5602::53", "2a0d:5602::53#53", "[2a0d:5602::53]#53"):
+        with Egress(net, resolv=text) as p:
+            works(p.dial("good.example"), HOST6)
+    server.close()
 
 
 def test_a_resolver_that_is_silent_costs_its_own_dials_only(egress, names):
