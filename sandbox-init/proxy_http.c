@@ -217,7 +217,7 @@ is_ours(struct text lines, struct text name)
 	if (is(name, "Host") || is(name, "Content-Length") || is(name, "Transfer-Encoding"))
 		return 0;
 	return is(name, "Connection") || is(name, "Keep-Alive") || is(name, "TE") ||
-	       is(name, "Upgrade") || (name.n > 6 && strncasecmp(name.p, "Proxy-", 6) == 0) ||
+	       is(name, "Upgrade") || (name.n >= 6 && strncasecmp(name.p, "Proxy-", 6) == 0) ||
 	       is_named(lines, name);
 }
 

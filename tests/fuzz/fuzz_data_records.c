@@ -1,4 +1,5 @@
-// link: sessiond/args.o sessiond/buf.o sessiond/channel.o sessiond/data.o sessiond/dial.o sessiond/guest.o
+// link: sessiond/args.o sessiond/buf.o sessiond/channel.o sessiond/data.o sessiond/guest.o
+// link: sessiond/dial.o
 // link: sessiond/job.o sessiond/job_exec.o sessiond/job_file.o sessiond/manager.o sessiond/pack.o
 // link: sessiond/session.o sessiond/sha256.o sessiond/stdcopy.o sessiond/text.o
 // link: tests/fuzz/session_harness.o -l:libcrypto.a -lzstd

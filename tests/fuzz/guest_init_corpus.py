@@ -71,3 +71,65 @@ seeds = {
 OUT.mkdir(parents=True, exist_ok=True)
 for name, data in seeds.items():
     (OUT / name).write_bytes(data)
+
+
+# Clients that want out.
+
+DIAL = HERE / "corpus/guest_dial"
+PROXY = HERE / "corpus/guest_proxy"
+HTTP, SOCKS, DIRECT, WRITE, SHUT, READ, LEAVE = range(7)
+VERDICT, DATA, DATA_END, WINDOW, CLOSE = range(7, 12)
+LATE = 15
+GET = b"GET http://a.example/x HTTP/1.1\r\nHost: a.example\r\nProxy-A: 1\r\nConnection: b\r\nB: 2\r\n\r\n"
+CONNECT = b"CONNECT a.example:443 HTTP/1.1\r\n\r\nearly"
+GREETING, ASK = b"\5\1\0", b"\5\1\0\3\1a\1\xbb"
+OK, NO = bytes(8), b"\1" + bytes(7) + b"not in the allowlist"
+
+
+def act(kind, data=b"", client=0):
+    return bytes([kind * 3 + client, len(data)]) + data
+
+
+def window(n):
+    return struct.pack("<II", n, 0)
+
+
+ends = act(DATA_END) + act(SHUT) + act(READ) + act(CLOSE) + act(READ)
+stories = {
+    "http": act(HTTP) + act(WRITE, GET) + act(VERDICT, OK) + act(DATA, b"HTTP/1.1 200 OK\r\n\r\n") + ends,
+    "http-refused": act(HTTP) + act(WRITE, GET) + act(VERDICT, NO) + act(CLOSE) + act(READ) + act(LEAVE),
+    "http-bad": act(HTTP) + act(WRITE, b"GET / HTTP/1.1\r\n\r\n") + act(SHUT) + act(READ),
+    "http-late": act(HTTP) + act(WRITE, b"GET ") + act(LATE) + act(READ) + act(LATE),
+    "connect": act(HTTP) + act(WRITE, CONNECT) + act(VERDICT, OK) + act(WRITE, b"more") + act(WINDOW, window(5)) + ends,
+    "socks": act(SOCKS) + act(WRITE, GREETING) + act(WRITE, ASK) + act(VERDICT, OK) + act(READ) + act(WRITE, b"x") + ends,
+    "socks-failed": act(SOCKS)
+    + act(WRITE, GREETING + ASK)
+    + act(VERDICT, b"\2" + bytes(7) + b"connection refused")
+    + act(CLOSE)
+    + act(READ),
+    "direct": act(DIRECT) + act(WRITE, b"x" * 200) * 3 + act(SHUT) + act(VERDICT, OK) + act(DATA, b"y" * 200) * 4 + act(READ) * 4 + ends,
+    "direct-abort": act(DIRECT) + act(VERDICT, OK) + act(DATA, b"y" * 200) * 3 + act(CLOSE) + act(READ),
+    "direct-left": act(DIRECT) + act(LEAVE) + act(VERDICT, OK) + act(DATA, b"y") + act(CLOSE),
+    "three": b"".join(act(k, client=k) for k in range(3))
+    + act(WRITE, GET)
+    + act(WRITE, GREETING, 1)
+    + act(VERDICT, OK, 2)
+    + act(LATE, client=1),
+}
+for folder, things in (
+    (DIAL, stories),
+    (
+        PROXY,
+        {
+            "get": b"\0" + GET,
+            "connect": b"\0" + CONNECT,
+            "post": b"\0POST http://[::1]:8080?q HTTP/1.0\nTE: a\nConnection: host, te , keep-alive\nContent-Length: 1\n\nx",
+            "socks-name": b"\1" + GREETING + ASK,
+            "socks-v6": b"\1\5\2\0\2\5\1\0\4" + bytes(16) + b"\1\xbb",
+            "hosts": b"\x02127.0.0.1 localhost\n127.64.0.1 a b # c\n127.64.1.255\td\n#x\n::1 e",
+        },
+    ),
+):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in things.items():
+        (folder / name).write_bytes(data)

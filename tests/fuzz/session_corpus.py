@@ -32,6 +32,23 @@ STORIES = {
     "missing": [(L.G_STARTED, EXEC, b""), (L.G_END, EXEC, end(400, 0, b"no such program: x"))],
     "snapshot": [(L.G_STARTED, SNAPSHOT, b""), (L.G_DATA, SNAPSHOT, b"t" * 512), (L.G_END, SNAPSHOT, end(200, 512))],
     "restore": [(L.G_STARTED, RESTORE, b""), (L.G_WINDOW, RESTORE, window(65536)), (L.G_END, RESTORE, end(200, 100000))],
+    "dial": [
+        (L.G_LISTENS, 0, L.pack("g_listens", {"listeners": 2})),
+        (L.G_DIAL, 65, L.pack("g_dial", {"port": 443}) + b"a.example"),
+        (L.G_DATA, 65, b"hello"),
+        (L.G_WINDOW, 65, window(5)),
+        (L.G_DATA_END, 65, b""),
+        (L.G_CLOSE, 65, b""),
+        (L.G_DIAL, 65, L.pack("g_dial", {"port": 1, "how": 3}) + b"again"),
+        (L.G_CLOSE, 65, b""),
+        (L.G_DIAL, 66, L.pack("g_dial", {"port": 1, "how": 1}) + b"refused"),
+        (L.G_CLOSE, 66, b""),
+    ],
+    "dial-abort": [
+        (L.G_DIAL, 70, L.pack("g_dial", {"port": 80, "how": 2}) + b"\xff\0"),
+        (L.G_DATA, 70, b"x" * 300),
+        (L.G_CLOSE, 70, b""),
+    ],
     "stat": [(L.G_STAT, 0, L.pack("g_stat", {"free_bytes": 1, "free_inodes": 2}))],
 }
 

@@ -12,6 +12,7 @@
 #include "common/chan_event.h"
 #include "common/log.h"
 #include "common/record.h"
+#include "sessiond/dial.h"
 #include "sessiond/sha256.h"
 #include "tests/fuzz/session_harness.h"
 
@@ -133,15 +134,67 @@ harness_read(int fd)
 		;
 }
 
+/* One packet for managerd; its descriptor, -1: without one, -2: there is none. */
+static int
+harness_receive(struct harness *h, char *packet, size_t size)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = {.iov_base = packet, .iov_len = size};
+	struct msghdr msg = {.msg_iov = &iov,
+	    .msg_iovlen = 1,
+	    .msg_control = &control,
+	    .msg_controllen = sizeof(control)};
+	struct cmsghdr *c;
+	int fd = -1;
+
+	if (recvmsg(h->manager, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <
+	    (ssize_t)sizeof(struct msg_header))
+		return -2;
+	if ((c = CMSG_FIRSTHDR(&msg)) != NULL)
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	return fd;
+}
+
+/* Every third dial is refused; what is behind the others sends back what it gets. */
+static void
+harness_dialed(struct harness *h, uint64_t id, int fd)
+{
+	if (id % 3 == 0 || h->ndials == HARNESS_DIALS) {
+		dial_verdict(&h->s, id, DIAL_REFUSED, "no", 2);
+		close(fd);
+		return;
+	}
+	h->dials[h->ndials++] = fd;
+	dial_verdict(&h->s, id, DIAL_OK, NULL, 0);
+}
+
+static void
+harness_echo(int fd)
+{
+	static char bytes[65536];
+	ssize_t n;
+
+	while ((n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+		(void)!send(fd, bytes, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n == 0)
+		shutdown(fd, SHUT_WR);
+}
+
 static void
 harness_read_manager(struct harness *h)
 {
+	int fd;
 	static _Alignas(8) char packet[MSG_MAX];
 	struct msg_header head;
 
-	while (recv(h->manager, packet, sizeof(packet), MSG_DONTWAIT) >= (ssize_t)sizeof(head)) {
+	while ((fd = harness_receive(h, packet, sizeof(packet))) != -2) {
 		memcpy(&head, packet, sizeof(head));
 		h->ended += head.type == MSG_S_JOB_END;
+		if (head.type == MSG_S_DIAL)
+			harness_dialed(h, head.id, fd);
 	}
 }
 
@@ -158,6 +211,8 @@ harness_turn(struct harness *h, int read)
 	harness_read(h->guest);
 	for (i = 0; i < h->njobs; i++)
 		harness_read(h->peers[i]);
+	for (i = 0; i < h->ndials; i++)
+		harness_echo(h->dials[i]);
 	event_base_loop(h->base, EVLOOP_NONBLOCK);
 }
 
@@ -176,7 +231,7 @@ harness_close(struct harness *h)
 		if (h->s.channels[i] != NULL)
 			fatalx("channel %d is still open", i);
 	}
-	if (h->s.nexecs != 0 || h->s.freezers != 0)
+	if (h->s.ndials != 0 || h->s.nexecs != 0 || h->s.freezers != 0)
 		fatalx("counts are wrong at the end");
 	while ((j = TAILQ_FIRST(&h->s.jobs)) != NULL)
 		job_free(j);
@@ -186,8 +241,11 @@ harness_close(struct harness *h)
 		if (h->peers[i] != -1)
 			close(h->peers[i]);
 	}
+	for (i = 0; i < h->ndials; i++)
+		close(h->dials[i]);
 	close(h->manager);
 	close(h->guest);
+	free(h->s.egress_list);
 	free(h->s.env);
 	event_base_free(h->base);
 }

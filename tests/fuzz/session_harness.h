@@ -7,12 +7,16 @@
 
 #define HARNESS_JOBS 10
 
+#define HARNESS_DIALS 16
+
 struct harness {
 	struct event_base *base;
 	struct session s;
 	int manager; /* managerd's end */
 	int guest;   /* the sandbox's end */
 	int njobs;
+	int dials[HARNESS_DIALS]; /* what is behind connections out */
+	int ndials;
 	int peers[HARNESS_JOBS]; /* the clients' ends; -1: a file */
 	int ended;               /* S_JOB_END that managerd has read */
 };

@@ -59,7 +59,12 @@ def test_program_that_must_exist_and_does_not_is_an_error_with_its_name(box):
     box.write("nointerpreter", b"#!/no/such\n", mode=0o755)
     for name in ("no-such-program", "/no/such", "./nope", "", "/etc/passwd/x", "./nointerpreter"):
         assert refused(400, lambda name=name: box.run([name, "arg"], must_exist=1)) == f"no such program: {name}"
-    for name, why in (("./plain", "Permission denied"), ("/workspace", "Permission denied"), ("./noformat", "Exec format error"), ("x" * 300, "File name too long")):
+    for name, why in (
+        ("./plain", "Permission denied"),
+        ("/workspace", "Permission denied"),
+        ("./noformat", "Exec format error"),
+        ("x" * 300, "File name too long"),
+    ):
         assert refused(400, lambda name=name: box.run([name], must_exist=1)) == f"{name} cannot be run: {why}"
     assert refused(400, lambda: box.run(["a\x1bb"], must_exist=1)) == "no such program: a?b"
 
