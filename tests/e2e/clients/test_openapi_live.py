@@ -94,6 +94,15 @@ def snapshots(ask, box):
     ask("DELETE", at, 204)
 
 
+def runs(ask):
+    ask("GET", "/health", 200)
+    limits = {"timeout_seconds": 20, "memory_mb": 64, "max_output_bytes": 1024}
+    kept = ask("POST", "/v1/run", 200, json={"code": "print('x' * 2000)", "limits": limits, "snapshot": True}).json()
+    ask("DELETE", "/v1/snapshots/" + kept["snapshot_id"], 204)
+    ask("POST", "/v1/run", 408, json={"code": "while True: pass", "limits": {"timeout_seconds": 1}})
+    ask("POST", "/v1/run", 400, json={"code": "x", "language": "ruby"})
+
+
 def pages(ask):
     assert ask("GET", "/openapi.json", 200).json() == DOCUMENT
     for path in ("/openapi.json", "/docs", "/console", "/assets/icon.svg"):
@@ -107,6 +116,7 @@ def test_every_route_answers_as_it_is_described(ask):
     commands(ask, box)
     files(ask, box)
     snapshots(ask, box)
+    runs(ask)
     pages(ask)
     ask("DELETE", box, 204)
     successes = {(m.upper(), p, s) for m, p, op in openapi_kit.operations(DOCUMENT) for s in op["responses"] if s < "400"}
