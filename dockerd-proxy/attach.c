@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <bsd/string.h>
+#include <bsd/sys/queue.h>
 #include <event2/event.h>
 
 #include "dockerd-proxy/head.h"
@@ -151,9 +151,9 @@ on_step(void *arg, int status, json_t *answer)
 void
 attach_start(uint64_t id, struct owned *o)
 {
-	struct attach *a = calloc(1, sizeof(*a));
+	struct attach *a = mem_new(sizeof(*a));
 
-	if (a == NULL || o->attaching)
+	if (o->attaching)
 		fatalx("managerd: attaches to a container twice");
 	o->attaching = 1;
 	a->id = id;
@@ -169,9 +169,7 @@ attach_abort(void)
 {
 	struct attach *a, *next;
 
-	for (a = TAILQ_FIRST(&attaches); a != NULL; a = next) {
-		next = TAILQ_NEXT(a, entry);
+	TAILQ_FOREACH_SAFE (a, &attaches, entry, next)
 		if (a->ev != NULL)
 			attach_end(a, 0, NULL);
-	}
 }

@@ -25,18 +25,6 @@ put(json_t *object, const char *key, json_t *value)
 		fatalx("body: %s", key);
 }
 
-static void
-put_text(json_t *object, const char *key, const char *text)
-{
-	put(object, key, json_string(text));
-}
-
-static void
-put_number(json_t *object, const char *key, int64_t n)
-{
-	put(object, key, json_integer(n));
-}
-
 static json_t *
 labels(const char *kind)
 {
@@ -50,14 +38,11 @@ ulimit(const char *name, int64_t soft, int64_t hard)
 	    "{ss sI sI}", "Name", name, "Soft", (json_int_t)soft, "Hard", (json_int_t)hard);
 }
 
-static void
-put_tmpfs(json_t *tmpfs, const char *path, const char *exec, int64_t mib, int64_t inodes)
+static json_t *
+tmpfs(const char *exec, int64_t mib, int64_t inodes)
 {
-	char options[128];
-
-	snprintf(options, sizeof(options), "rw,nosuid,nodev,%s,size=%lldm,nr_inodes=%lld,mode=1777",
-	    exec, (long long)mib, (long long)inodes);
-	put_text(tmpfs, path, options);
+	return json_sprintf("rw,nosuid,nodev,%s,size=%lldm,nr_inodes=%lld,mode=1777", exec,
+	    (long long)mib, (long long)inodes);
 }
 
 /*
@@ -68,19 +53,16 @@ put_tmpfs(json_t *tmpfs, const char *path, const char *exec, int64_t mib, int64_
 static void
 put_lasting(json_t *h, int64_t memory)
 {
-	json_t *tmpfs = json_object(), *sysctls = json_object();
 	int64_t tmp = clamp(proxy.config->num[CFG_TMP_SIZE_MB], 1, memory / 2);
-	char text[64];
+	int64_t shm = clamp(16, 1, memory / 16), queues = clamp(memory / 16, 1, 32);
+	json_t *tmps = json_object(), *sysctls = json_object();
 
-	put_tmpfs(tmpfs, "/tmp", "exec", tmp, memory * 64);
-	put_tmpfs(tmpfs, "/dev/shm", "noexec", clamp(16, 1, memory / 16), memory * 8);
-	put(h, "Tmpfs", tmpfs);
-	snprintf(text, sizeof(text), "%lld", (long long)(memory * MIB / 4096 / 16));
-	put_text(sysctls, "kernel.shmall", text);
-	snprintf(text, sizeof(text), "%lld", (long long)clamp(memory / 16, 1, 32));
-	put_text(sysctls, "kernel.msgmni", text);
-	snprintf(text, sizeof(text), "250 %lld 100 128", (long long)(memory * 32));
-	put_text(sysctls, "kernel.sem", text);
+	put(tmps, "/tmp", tmpfs("exec", tmp, memory * 64));
+	put(tmps, "/dev/shm", tmpfs("noexec", shm, memory * 8));
+	put(h, "Tmpfs", tmps);
+	put(sysctls, "kernel.shmall", json_sprintf("%lld", (long long)(memory * MIB / 4096 / 16)));
+	put(sysctls, "kernel.msgmni", json_sprintf("%lld", (long long)queues));
+	put(sysctls, "kernel.sem", json_sprintf("250 %lld 100 128", (long long)(memory * 32)));
 	if (proxy.own_ipc)
 		put(h, "Sysctls", sysctls);
 	else
@@ -95,22 +77,10 @@ put_resources(json_t *h, int64_t nano_cpus, int64_t memory, int64_t pids)
 	int64_t cpus =
 	    clamp(clamp(nano_cpus, 10000000, max[CFG_MAX_CPUS]), 10000000, proxy.nano_cpus);
 
-	put_number(h, "NanoCpus", cpus);
-	put_number(h, "Memory", memory * MIB);
-	put_number(h, "MemorySwap", memory * MIB); /* equal: no swap */
-	put_number(h, "PidsLimit", pids);
-}
-
-static int64_t
-memory_of(int64_t memory, int64_t most)
-{
-	return clamp(memory, 16, most);
-}
-
-static int64_t
-pids_of(int64_t pids)
-{
-	return clamp(pids, 8, proxy.config->num[CFG_MAX_PIDS_LIMIT]);
+	put(h, "NanoCpus", json_integer(cpus));
+	put(h, "Memory", json_integer(memory * MIB));
+	put(h, "MemorySwap", json_integer(memory * MIB)); /* equal: no swap */
+	put(h, "PidsLimit", json_integer(pids));
 }
 
 static void
@@ -118,8 +88,8 @@ put_limits(json_t *h, const struct m_d_create *m)
 {
 	/* Those that nobody asked for yet cannot have more than the default. */
 	int most = m->sandbox == 0 && m->pool != 0 ? CFG_DEFAULT_MEMORY_MB : CFG_MAX_MEMORY_MB;
-	int64_t memory = memory_of(m->memory_mb, proxy.config->num[most]);
-	int64_t pids = pids_of(m->pids_limit);
+	int64_t memory = clamp(m->memory_mb, 16, proxy.config->num[most]);
+	int64_t pids = clamp(m->pids_limit, 8, proxy.config->num[CFG_MAX_PIDS_LIMIT]);
 	json_t *limits = json_pack("[oo]", ulimit("core", 0, 0), ulimit("nofile", 1024, 4096));
 
 	/* gVisor counts its own threads too, but has user ids of its own: there a ulimit is the
@@ -136,10 +106,11 @@ put_limits(json_t *h, const struct m_d_create *m)
 json_t *
 body_update(const struct m_d_update *m)
 {
+	const int64_t *max = proxy.config->num;
 	json_t *u = json_object();
 
-	put_resources(u, m->nano_cpus,
-	    memory_of(m->memory_mb, proxy.config->num[CFG_MAX_MEMORY_MB]), pids_of(m->pids_limit));
+	put_resources(u, m->nano_cpus, clamp(m->memory_mb, 16, max[CFG_MAX_MEMORY_MB]),
+	    clamp(m->pids_limit, 8, max[CFG_MAX_PIDS_LIMIT]));
 	return u;
 }
 
@@ -151,25 +122,23 @@ host_config(const struct m_d_create *m, const char *volume)
 	json_t *mount =
 	    json_pack("{ss ss ss}", "Type", "volume", "Source", volume, "Target", "/workspace");
 	json_t *h = json_object();
-	char *seccomp;
 
-	if (asprintf(&seccomp, "seccomp=%s", embed_seccomp) < 0)
-		fatalx("out of memory");
 	put(h, "CapDrop", json_pack("[s]", "ALL"));
-	put(h, "SecurityOpt", json_pack("[ss]", "no-new-privileges:true", seccomp));
+	put(h, "SecurityOpt",
+	    json_pack("[so]", "no-new-privileges:true", json_sprintf("seccomp=%s", embed_seccomp)));
 	put(h, "ReadonlyRootfs", json_boolean(m->read_only));
-	put_text(h, "NetworkMode", m->network ? proxy.config->str[CFG_NETWORK_NAME] : "none");
-	put_text(h, "IpcMode", "private");
+	put(h, "NetworkMode",
+	    json_string(m->network ? proxy.config->str[CFG_NETWORK_NAME] : "none"));
+	put(h, "IpcMode", json_string("private"));
 	put(h, "Init", json_false());
-	put_number(h, "OomScoreAdj", 500);
+	put(h, "OomScoreAdj", json_integer(500));
 	put(h, "LogConfig", json_pack("{ss s{}}", "Type", "none", "Config"));
 	if (m->keep_volume)
 		put(mount, "VolumeOptions", json_pack("{sb}", "NoCopy", 1));
 	put(h, "Mounts", json_pack("[o]", mount));
 	put_limits(h, m);
 	if (runtime[0] != '\0')
-		put_text(h, "Runtime", runtime);
-	free(seccomp);
+		put(h, "Runtime", json_string(runtime));
 	return h;
 }
 
@@ -177,13 +146,11 @@ json_t *
 body_sandbox(const struct m_d_create *m, const char *volume)
 {
 	json_t *c = json_object();
-	char user[32];
 
-	snprintf(user, sizeof(user), "%u:%u", proxy.uid, proxy.gid);
-	put_text(c, "Image", m->image_id);
-	put_text(c, "User", user);
-	put_text(c, "Hostname", "sandbox");
-	put_text(c, "WorkingDir", "/workspace");
+	put(c, "Image", json_string(m->image_id));
+	put(c, "User", json_sprintf("%u:%u", proxy.uid, proxy.gid));
+	put(c, "Hostname", json_string("sandbox"));
+	put(c, "WorkingDir", json_string("/workspace"));
 	put(c, "Entrypoint", json_pack("[s]", INIT_IN_IMAGE));
 	put(c, "Cmd", json_array());
 	put(c, "Healthcheck", json_pack("{s[s]}", "Test", "NONE"));
@@ -199,19 +166,13 @@ body_sandbox(const struct m_d_create *m, const char *volume)
 void
 body_hosts(json_t *sandbox, const char *names, size_t len)
 {
+	struct egress_walk walk = {names, len, 0};
+	char name[EGRESS_NAME_MAX + 1];
 	json_t *hosts = json_array();
-	const char *end, *p;
-	char host[EGRESS_NAME_MAX + sizeof(":127.64.255.255")];
-	unsigned n = 0;
 
-	for (p = names; p < names + len; p = end + 1) {
-		if ((end = memchr(p, '\n', (size_t)(names + len - p))) == NULL)
-			end = names + len;
-		n++;
-		snprintf(host, sizeof(host), "%.*s:127.64.%u.%u", (int)(end - p), p, n >> 8 & 255,
-		    n & 255);
-		json_array_append_new(hosts, json_string(host));
-	}
+	for (unsigned n = 1; egress_next_host(&walk, name) == 1; n++)
+		json_array_append_new(
+		    hosts, json_sprintf("%s:127.64.%u.%u", name, n >> 8 & 255, n & 255));
 	put(json_object_get(sandbox, "HostConfig"), "ExtraHosts", hosts);
 }
 
@@ -231,12 +192,12 @@ body_helper(const char *base_id)
 {
 	json_t *c = json_object(), *h = json_object();
 
-	put_text(h, "NetworkMode", "none");
+	put(h, "NetworkMode", json_string("none"));
 	put(h, "CapDrop", json_pack("[s]", "ALL"));
 	put(h, "Mounts",
 	    json_pack("[{ss ss} {ss ss}]", "Type", "tmpfs", "Target", "/workspace", "Type", "tmpfs",
 		"Target", "/.agent-sandbox"));
-	put_text(c, "Image", base_id);
+	put(c, "Image", json_string(base_id));
 	put(c, "Entrypoint", json_pack("[s]", INIT_IN_IMAGE));
 	put(c, "Cmd", json_array());
 	put(c, "Labels", labels("prepare"));
@@ -261,8 +222,8 @@ body_volume(const char *name, int pool)
 {
 	json_t *v = json_object();
 
-	put_text(v, "Name", name);
-	put_text(v, "Driver", "local");
+	put(v, "Name", json_string(name));
+	put(v, "Driver", json_string("local"));
 	put(v, "Labels", labels(pool ? "pool" : "sandbox"));
 	return v;
 }
@@ -272,8 +233,8 @@ body_network(void)
 {
 	json_t *n = json_object();
 
-	put_text(n, "Name", proxy.config->str[CFG_NETWORK_NAME]);
-	put_text(n, "Driver", "bridge");
+	put(n, "Name", json_string(proxy.config->str[CFG_NETWORK_NAME]));
+	put(n, "Driver", json_string("bridge"));
 	put(n, "CheckDuplicate", json_true());
 	put(n, "EnableIPv6", json_false());
 	put(n, "Options",

@@ -100,7 +100,7 @@ connect_instance(void)
 	if (cleaned)
 		owned_list(0, 0, on_listed);
 	else
-		ask_list("/images/json?", LABEL_PREPARED, NULL, NULL, on_image, NULL);
+		ask_list("/images/json?", LABEL_PREPARED, NULL, NULL, NULL, on_image, NULL);
 }
 
 /* Whether the engine may set what the kernel has for each IPC namespace: in a user namespace older

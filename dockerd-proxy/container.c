@@ -43,7 +43,6 @@ struct job {
 	struct owned *owned; /* of a create */
 	int failed;          /* the create has, and why: said when what it made is gone */
 	enum d_failure why;
-	int keep_volume;
 	int swept;
 	int searched;              /* by its name, too */
 	char name[OWN_NAME_MAX];   /* of the container; "" when the sandbox is not known */
@@ -69,6 +68,8 @@ make_container(struct job *j)
 static void
 step(struct job *j, enum step next)
 {
+	const char *former = strcmp(j->name, j->volume) != 0 ? j->volume : NULL;
+
 	j->step = next;
 	switch (next) {
 	case FIND_NETWORK:
@@ -79,7 +80,7 @@ step(struct job *j, enum step next)
 		break;
 	case KEEP_VOLUME:
 	case FIND_VOLUME:
-		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, j->volume, on_step, j);
+		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, j->volume, NULL, on_step, j);
 		break;
 	case MAKE_VOLUME:
 		ask("POST", body_volume(j->volume, j->create.sandbox == 0), on_step, j,
@@ -89,11 +90,8 @@ step(struct job *j, enum step next)
 		make_container(j);
 		break;
 	case FIND_CONTAINER:
-		if (strcmp(j->name, j->volume) == 0)
-			ask_list("/containers/json?all=1&", LABEL_INSTANCE, proxy.instance, j->name,
-			    on_step, j);
-		else
-			ask_named("/containers/json?all=1&", j->name, j->volume, on_step, j);
+		ask_list("/containers/json?all=1&", LABEL_INSTANCE, proxy.instance, j->name, former,
+		    on_step, j);
 		break;
 	case REMOVE_CONTAINER:
 		ask("DELETE", NULL, on_step, j, "/containers/%s?force=1&v=1", j->at);
@@ -126,9 +124,9 @@ step_again(evutil_socket_t fd, short what, void *arg)
 static struct job *
 job_new(uint64_t id, uint64_t sandbox, uint32_t generation, uint64_t pool)
 {
-	struct job *j = calloc(1, sizeof(*j));
+	struct job *j = mem_new(sizeof(*j));
 
-	if (j == NULL || (j->again = evtimer_new(proxy.base, step_again, j)) == NULL)
+	if ((j->again = evtimer_new(proxy.base, step_again, j)) == NULL)
 		fatalx("out of memory");
 	j->id = id;
 	j->create.sandbox = sandbox;
@@ -241,7 +239,7 @@ create_step(struct job *j, int status, json_t *answer)
 {
 	json_t *options = json_object_get(answer, "Options");
 	const char *icc = text_at(options, "com.docker.network.bridge.enable_icc");
-	enum step volume = j->keep_volume ? KEEP_VOLUME : MAKE_VOLUME;
+	enum step volume = j->create.keep_volume ? KEEP_VOLUME : MAKE_VOLUME;
 
 	if (j->step == FIND_NETWORK && status == 404) {
 		step(j, MAKE_NETWORK);
@@ -315,7 +313,7 @@ sweep_step(struct job *j, int status, json_t *answer)
 static int
 search_again(struct job *j, int status)
 {
-	int again = status == 404 && !j->searched && !j->keep_volume && j->name[0] != '\0';
+	int again = status == 404 && !j->searched && !j->create.keep_volume && j->name[0] != '\0';
 
 	j->searched |= again;
 	return again;
@@ -343,7 +341,7 @@ remove_step(struct job *j, int status, json_t *answer)
 		step(j, REMOVE_CONTAINER);
 	else if (j->step == REMOVE_CONTAINER && search_again(j, status))
 		step(j, FIND_CONTAINER);
-	else if (j->step <= REMOVE_CONTAINER && !j->keep_volume && j->name[0] != '\0')
+	else if (j->step <= REMOVE_CONTAINER && !j->create.keep_volume && j->name[0] != '\0')
 		step(j, FIND_VOLUME);
 	else if (j->step == FIND_VOLUME && found)
 		step(j, REMOVE_VOLUME);
@@ -393,21 +391,18 @@ container_create(uint64_t id, const struct m_d_create *m, const char *names, siz
 	if (len > 0 && (j->names = strndup(names, len)) == NULL)
 		fatalx("out of memory");
 	j->names_len = len;
-	j->keep_volume = m->keep_volume;
 	j->owned = owned_new("", m->sandbox, m->generation, m->pool);
 	step(j, m->network ? FIND_NETWORK : m->keep_volume ? KEEP_VOLUME : MAKE_VOLUME);
 }
 
 void
-container_destroy(uint64_t id, const struct m_d_destroy *m)
+container_destroy(uint64_t id, struct owned *o, const struct m_d_destroy *m)
 {
 	struct job *j = job_new(id, m->sandbox, m->generation, m->pool);
-	struct owned *o = m->container[0] != '\0' ? owned_find(m->container)
-						  : owned_named(m->sandbox, m->generation, m->pool);
 
 	if (o != NULL && o->id[0] != '\0')
 		owned_leaving(o, 1);
-	j->keep_volume = m->keep_volume;
+	j->create.keep_volume = m->keep_volume;
 	strlcpy(j->container, m->container, sizeof(j->container));
 	strlcpy(j->at, j->container, sizeof(j->at));
 	remove_start(j);
@@ -439,10 +434,8 @@ on_inspected(void *arg, int status, json_t *answer)
 void
 container_inspect(uint64_t id, const char *container)
 {
-	struct inspect *i = calloc(1, sizeof(*i));
+	struct inspect *i = mem_new(sizeof(*i));
 
-	if (i == NULL)
-		fatalx("out of memory");
 	i->id = id;
 	strlcpy(i->state.container, container, sizeof(i->state.container));
 	ask("GET", NULL, on_inspected, i, "/containers/%s/json", container);

@@ -45,14 +45,13 @@ void *
 tar_make(size_t *len)
 {
 	size_t size = embed_init_size, blocks = (size + 511) / 512;
-	struct ustar *tar = calloc(3 + blocks + 2, sizeof(*tar));
+	struct ustar *tar;
 
-	if (tar == NULL)
-		fatal("malloc");
+	*len = (3 + blocks + 2) * sizeof(*tar);
+	tar = mem_new(*len);
 	ustar_head(&tar[0], "workspace/", '5', 0755, proxy.uid, proxy.gid, 0);
 	ustar_head(&tar[1], ".agent-sandbox/", '5', 0755, 0, 0, 0);
 	ustar_head(&tar[2], ".agent-sandbox/init", '0', 0555, 0, 0, size);
 	memcpy(&tar[3], embed_init, size);
-	*len = (3 + blocks + 2) * sizeof(*tar);
 	return tar;
 }

@@ -40,13 +40,12 @@ engine_call(const struct engine_call *call, const char *fmt, ...)
 {
 	struct uhttp_call http = {
 	    .method = call->method, .seconds = call->seconds, .done = on_done};
-	struct pending *p = calloc(1, sizeof(*p));
+	struct pending *p = mem_new(sizeof(*p));
 	char *rest, *path = NULL;
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (p == NULL || vasprintf(&rest, fmt, ap) < 0 ||
-	    asprintf(&path, "/v1.%d%s", proxy.minor, rest) < 0)
+	if (vasprintf(&rest, fmt, ap) < 0 || asprintf(&path, "/v1.%d%s", proxy.minor, rest) < 0)
 		fatalx("out of memory");
 	va_end(ap);
 	p->call = *call;
@@ -72,39 +71,33 @@ engine_call(const struct engine_call *call, const char *fmt, ...)
 	free(path);
 }
 
-static void
-ask_filtered(const char *path, json_t *filters, engine_done done, void *arg)
+void
+ask_list(const char *path, const char *key, const char *value, const char *name, const char *other,
+    engine_done done, void *arg)
 {
+	json_t *json = json_pack(
+	    "{s[s++]}", "label", key, value != NULL ? "=" : "", value != NULL ? value : "");
 	char *text, *escaped;
 
-	if ((text = json_dumps(filters, JSON_COMPACT)) == NULL)
+	if (name != NULL)
+		json_object_set_new(json, "name", json_pack("[ss*]", name, other));
+	if ((text = json_dumps(json, JSON_COMPACT)) == NULL)
 		fatalx("json_dumps");
 	escaped = uhttp_escape(text);
 	ask("GET", NULL, done, arg, "%sfilters=%s", path, escaped);
-	json_decref(filters);
+	json_decref(json);
 	free(text);
 	free(escaped);
 }
 
-void
-ask_list(const char *path, const char *key, const char *value, const char *name, engine_done done,
-    void *arg)
+void *
+mem_new(size_t size)
 {
-	json_t *json = json_pack(
-	    "{s[s++]}", "label", key, value != NULL ? "=" : "", value != NULL ? value : "");
+	void *p = calloc(1, size);
 
-	if (name != NULL)
-		json_object_set_new(json, "name", json_pack("[s]", name));
-	ask_filtered(path, json, done, arg);
-}
-
-void
-ask_named(const char *path, const char *name, const char *other, engine_done done, void *arg)
-{
-	ask_filtered(path,
-	    json_pack(
-		"{s[s++]s[ss]}", "label", LABEL_INSTANCE, "=", proxy.instance, "name", name, other),
-	    done, arg);
+	if (p == NULL)
+		fatalx("out of memory");
+	return p;
 }
 
 const char *

@@ -97,7 +97,7 @@ step(struct prepare *p, enum step next)
 		    strncmp(p->ref.tag, "sha256:", 7) == 0 ? "@" : ":", p->ref.tag);
 		break;
 	case FIND:
-		ask_list("/images/json?", LABEL_PREPARED, key, NULL, on_step, p);
+		ask_list("/images/json?", LABEL_PREPARED, key, NULL, NULL, on_step, p);
 		break;
 	case MAKE_HELPER:
 		ask("POST", body_helper(p->base), on_step, p,
@@ -123,6 +123,12 @@ on_helper_removed(void *arg, int status, json_t *answer)
 		failure("remove a helper", status, answer);
 }
 
+void
+helper_remove(const char *container)
+{
+	ask("DELETE", NULL, on_helper_removed, NULL, "/containers/%s?force=1&v=1", container);
+}
+
 /* The end in either way: image_id is NULL when it failed. The helper goes, and the next one's turn
  * comes. */
 static void
@@ -140,8 +146,7 @@ prepare_end(struct prepare *p, const char *image_id, enum d_failure why)
 		reply_failed(p->id, why, p->image);
 	}
 	if (p->helper[0] != '\0' && proxy.up)
-		ask("DELETE", NULL, on_helper_removed, NULL, "/containers/%s?force=1&v=1",
-		    p->helper);
+		helper_remove(p->helper);
 	if (built)
 		TAILQ_REMOVE(&building, p, entry);
 	free(p->tar);
@@ -200,10 +205,8 @@ on_step(void *arg, int status, json_t *answer)
 void
 image_prepare(uint64_t id, const char *name, size_t len, int local)
 {
-	struct prepare *p = calloc(1, sizeof(*p));
+	struct prepare *p = mem_new(sizeof(*p));
 
-	if (p == NULL)
-		fatalx("out of memory");
 	p->id = id;
 	p->pulled = local;
 	snprintf(p->image, sizeof(p->image), "%.*s", (int)len, name);
@@ -304,8 +307,7 @@ pull_join(struct prepare *p)
 	while (pull != NULL && strcmp(pull->image, p->image) != 0)
 		pull = TAILQ_NEXT(pull, entry);
 	if (pull == NULL) {
-		if ((pull = calloc(1, sizeof(*pull))) == NULL)
-			fatalx("out of memory");
+		pull = mem_new(sizeof(*pull));
 		TAILQ_INIT(&pull->waiting);
 		strlcpy(pull->image, p->image, sizeof(pull->image));
 		pull->ref = p->ref;

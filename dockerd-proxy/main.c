@@ -119,24 +119,17 @@ create_valid(const struct m_d_create *p)
 	return p->pool != 0 && p->generation == 0 && !p->network && !p->keep_volume;
 }
 
-/* Exact names in their canonical spelling, and only where no network answers for names. */
+/* Exact names, and only where no network answers for names. */
 static int
 names_valid(const struct m_d_create *p, const char *names, size_t len)
 {
 	struct egress_walk walk = {names, len, 0};
 	struct egress_entry e;
-	size_t at, n;
-	int r;
 
-	if (len > 0 && p->network)
-		return 0;
-	while (at = walk.at, (r = egress_next(&walk, &e)) == 1) {
-		n = strlen(e.name);
-		if (e.kind != EGRESS_HOST || e.port != 0 || len - at < n ||
-		    memcmp(names + at, e.name, n) != 0 || (at + n < len && names[at + n] != '\n'))
+	while (egress_next(&walk, &e) == 1)
+		if (p->network || e.kind != EGRESS_HOST || e.port != 0)
 			return 0;
-	}
-	return r == 0 && egress_list_valid(names, len);
+	return egress_list_valid(names, len);
 }
 
 static void
@@ -174,11 +167,11 @@ on_D_DESTROY(struct chan *c, const struct m_d_destroy *p, struct msg *m)
 	(void)c;
 	if (p->keep_volume > 1)
 		fatalx("managerd: bad destroy");
-	if (refused(m->id))
-		return;
-	if (p->container[0] != '\0')
-		known(p->container);
-	container_destroy(m->id, p);
+	if (!refused(m->id))
+		container_destroy(m->id,
+		    p->container[0] != '\0' ? known(p->container)
+					    : owned_named(p->sandbox, p->generation, p->pool),
+		    p);
 }
 
 /* Of the pool, and claimed by nobody yet. */
@@ -196,10 +189,8 @@ static void
 on_D_UPDATE(struct chan *c, const struct m_d_update *p, struct msg *m)
 {
 	(void)c;
-	if (refused(m->id))
-		return;
-	member(p->container);
-	member_update(m->id, p);
+	if (!refused(m->id))
+		member_update(m->id, member(p->container), p);
 }
 
 static void

@@ -64,19 +64,17 @@ on_done(void *arg, int status, json_t *answer)
 static struct call *
 call_new(uint64_t id, const char *what, int done)
 {
-	struct call *call = malloc(sizeof(*call));
+	struct call *call = mem_new(sizeof(*call));
 
-	if (call == NULL)
-		fatalx("out of memory");
 	*call = (struct call){id, what, done};
 	return call;
 }
 
 void
-member_update(uint64_t id, const struct m_d_update *m)
+member_update(uint64_t id, struct owned *o, const struct m_d_update *m)
 {
 	ask("POST", body_update(m), on_done, call_new(id, "update", 200), "/containers/%s/update",
-	    m->container);
+	    o->id);
 }
 
 /* It counts as the sandbox's at once, whatever the engine makes of its name. */
@@ -94,5 +92,5 @@ member_rename(uint64_t id, struct owned *o, const struct m_d_rename *m)
 	owned_claim(o, m->sandbox, m->generation);
 	name_make(name, m->sandbox, m->generation, 0);
 	ask("POST", NULL, on_done, call_new(id, "rename", 204), "/containers/%s/rename?name=%s",
-	    m->container, name);
+	    o->id, name);
 }

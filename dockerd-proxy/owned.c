@@ -45,10 +45,8 @@ count_mark(uint64_t sandbox)
 struct owned *
 owned_new(const char *id, uint64_t sandbox, uint32_t generation, uint64_t pool)
 {
-	struct owned *o = calloc(1, sizeof(*o));
+	struct owned *o = mem_new(sizeof(*o));
 
-	if (o == NULL)
-		fatalx("out of memory");
 	*o = (struct owned){
 	    .next = owned, .sandbox = sandbox, .pool = pool, .generation = generation};
 	strlcpy(o->id, id, sizeof(o->id));
@@ -86,16 +84,6 @@ owned_forget(struct owned *gone)
 	free(gone);
 }
 
-static int
-pool_full(void)
-{
-	int64_t members = 0;
-
-	for (struct owned *o = owned; o != NULL; o = o->next)
-		members += o->sandbox == 0 && o->pool != 0;
-	return members >= pool_kept(proxy.config);
-}
-
 /*
  * Beside the pool there are MAX_SANDBOXES, of each at most two containers (the second is that of a
  * rollback), and for each two that are being removed.
@@ -103,19 +91,21 @@ pool_full(void)
 int
 owned_full(uint64_t sandbox)
 {
-	int64_t most = proxy.config->num[CFG_MAX_SANDBOXES], all = 0, leaving = 0;
+	int64_t most = proxy.config->num[CFG_MAX_SANDBOXES], members = 0, all = 0, leaving = 0;
 	int same = 0, lives = 0;
 
-	if (sandbox == 0)
-		return pool_full();
 	for (struct owned *o = owned; o != NULL; o = o->next) {
-		if (o->sandbox == 0 && o->pool != 0)
+		if (o->sandbox == 0 && o->pool != 0) {
+			members++;
 			continue;
+		}
 		all += o->counts;
 		leaving += o->leaving;
 		same += o->sandbox == sandbox;
 		lives |= o->sandbox == sandbox && o->counts;
 	}
+	if (sandbox == 0)
+		return members >= pool_kept(proxy.config);
 	return same >= 2 || (!lives && (all >= most || leaving >= 2 * most));
 }
 
@@ -227,14 +217,6 @@ on_volume_list(void *arg, int status, json_t *answer)
 }
 
 static void
-on_helper_removed(void *arg, int status, json_t *answer)
-{
-	(void)arg;
-	if (status != 204)
-		failure("remove a helper", status, answer);
-}
-
-static void
 on_container_list(void *arg, int status, json_t *answer)
 {
 	struct list *l = arg;
@@ -251,11 +233,11 @@ on_container_list(void *arg, int status, json_t *answer)
 		if (strcmp(label_of(item, LABEL_KIND), "prepare") != 0)
 			item_report(l, &m, name, volume_of(item));
 		else if (!l->report)
-			ask("DELETE", NULL, on_helper_removed, NULL, "/containers/%s?force=1&v=1",
-			    id);
+			helper_remove(id);
 	}
 	if (status == 200) {
-		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, NULL, on_volume_list, l);
+		ask_list(
+		    "/volumes?", LABEL_INSTANCE, proxy.instance, NULL, NULL, on_volume_list, l);
 		return;
 	}
 	l->done(l->id, status);
@@ -265,11 +247,9 @@ on_container_list(void *arg, int status, json_t *answer)
 void
 owned_list(int report, uint64_t id, void (*done)(uint64_t, int))
 {
-	struct list *l = calloc(1, sizeof(*l));
+	struct list *l = mem_new(sizeof(*l));
 
-	if (l == NULL)
-		fatalx("out of memory");
 	*l = (struct list){id, report, done};
-	ask_list(
-	    "/containers/json?all=1&", LABEL_INSTANCE, proxy.instance, NULL, on_container_list, l);
+	ask_list("/containers/json?all=1&", LABEL_INSTANCE, proxy.instance, NULL, NULL,
+	    on_container_list, l);
 }

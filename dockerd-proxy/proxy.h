@@ -66,12 +66,11 @@ void engine_call(const struct engine_call *, const char *path, ...)
 			.done = (fn),                    \
 			.arg = (ptr)},                   \
 	    __VA_ARGS__)
-/* GET of a list, of what carries a label key=value (value NULL: any) and, if not NULL, has that
- * name. */
-void ask_list(
-    const char *path, const char *key, const char *value, const char *name, engine_done, void *arg);
-/* The same for all of ours that has one of two names. */
-void ask_named(const char *path, const char *name, const char *other, engine_done, void *arg);
+/* GET of a list, of what carries a label key=value (value NULL: any) and, unless they are NULL, has
+ * one of two names. */
+void ask_list(const char *path, const char *key, const char *value, const char *name,
+    const char *other, engine_done, void *arg);
+void *mem_new(size_t size);                            /* zeroed; free() it */
 const char *text_at(json_t *, const char *key);        /* "" when it is not there */
 const char *label_of(json_t *item, const char *label); /* "" too */
 int id_valid(const char *id);                          /* 64 hex digits */
@@ -87,6 +86,7 @@ void image_prepare(uint64_t id, const char *name, size_t len, int local);
 int image_is_prepared(const char *image_id);
 const char *image_any(void); /* one that is prepared, or NULL */
 void image_seen(const char *image_id);
+void helper_remove(const char *container);
 
 /* owned.c: an id is known when we made it or saw it in a list filtered by our label. */
 #define NAME_PREFIX "agent-sandbox-"
@@ -123,11 +123,11 @@ void owned_list(int report, uint64_t id, void (*done)(uint64_t id, int status));
 /* container.c */
 /* names: its hosts file's, each with a loopback address of its own; joined by '\n'. */
 void container_create(uint64_t id, const struct m_d_create *, const char *names, size_t len);
-void container_destroy(uint64_t id, const struct m_d_destroy *);
+void container_destroy(uint64_t id, struct owned *or_null, const struct m_d_destroy *);
 void container_inspect(uint64_t id, const char *container);
 
 /* member.c: what is asked about members of the pool alone */
-void member_update(uint64_t id, const struct m_d_update *);
+void member_update(uint64_t id, struct owned *, const struct m_d_update *);
 void member_rename(uint64_t id, struct owned *, const struct m_d_rename *);
 /* "agent-sandbox-sb_<id>-<generation>", or of a member of the pool (sandbox 0). */
 #define OWN_NAME_MAX 64

@@ -10,7 +10,7 @@
 
 #define RETRY_MIN_US 1000000
 #define RETRY_MAX_US 30000000
-#define AT_ONCE 8 /* calls in flight */
+#define AT_ONCE 32 /* calls in flight: what waits here still counts in dockerd-proxy */
 
 struct wreck {
 	TAILQ_ENTRY(wreck) entry;

@@ -3,7 +3,8 @@
  * the status, and JSON up to a NUL. */
 // link: dockerd-proxy/engine.o dockerd-proxy/owned.o dockerd-proxy/container.o
 // link: dockerd-proxy/image.o dockerd-proxy/body.o dockerd-proxy/embed.o dockerd-proxy/member.o
-// link: dockerd-proxy/attach.o dockerd-proxy/head.o common/image_ref.o -ljansson
+// link: dockerd-proxy/attach.o dockerd-proxy/head.o common/image_ref.o common/egress.o
+// link: common/egress_list.o common/egress_range.o -ljansson
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +150,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		container_create(9, &create, "example.com", create.network ? 0 : 11);
 		break;
 	case 3:
-		container_destroy(9, &destroy);
+		container_destroy(9, NULL, &destroy);
 		break;
 	case 4:
 		container_inspect(9, o->id);

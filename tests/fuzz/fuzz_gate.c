@@ -78,7 +78,7 @@ static void
 play_manager(struct chan *c, struct msg *m)
 {
 	struct m_reply reply = {.status = mood & 1 ? 200 : 404};
-	struct m_sandbox sandbox = {.id = 1};
+	struct m_sandbox sandbox = {.id = 1, .egress = mood >> 7}, labelled = sandbox;
 	struct m_snapshot snapshot = {.id = 1};
 	struct m_page_end page = {0};
 	struct m_health health = {.engine_up = mood & 1};
@@ -98,10 +98,11 @@ play_manager(struct chan *c, struct msg *m)
 			close(fd);
 		if (mood & 2)
 			break;
-		send_SANDBOX(c, m->id, &sandbox, "image\0a\0b", 9, -1);
+		labelled.labels_len = 4;
+		send_SANDBOX(c, m->id, &labelled, "image\0a\0b\0a.example", 19, -1);
 		return;
 	case MSG_LIST:
-		send_SANDBOX(c, m->id, &sandbox, "image", 5, -1);
+		send_SANDBOX(c, m->id, &sandbox, "image", 6, -1);
 		send_PAGE_END(c, m->id, &page, NULL, 0, -1);
 		return;
 	case MSG_SNAPSHOTS:

@@ -249,11 +249,16 @@ def test_names_of_the_list_get_loopback_addresses_of_their_own(proxy, engine):
     assert "ExtraHosts" not in second.json()["HostConfig"]
 
 
+def test_names_reach_the_engine_in_their_canonical_spelling(proxy, engine):
+    proxy.container(names="Example.COM\nb.example")
+    (r,) = engine.find("containers/create.name=agent-sandbox-sb_")
+    assert r.json()["HostConfig"]["ExtraHosts"] == ["example.com:127.64.0.1", "b.example:127.64.0.2"]
+
+
 @pytest.mark.parametrize(
     ("names", "fields"),
     [
         ("example.com:10.0.0.1", {}),
-        ("Example.com", {}),
         ("example.com:80", {}),
         ("*.example.com", {}),
         ("10.0.0.1", {}),
