@@ -73,7 +73,9 @@ struct egress_walk {
 };
 /* The next entry: 1; 0 at the end; -1 when what stands there is none. */
 int egress_next(struct egress_walk *, struct egress_entry *);
-/* The next host entry whose name no earlier one has: 1, with its name; 0 at the end; -1 likewise.
+/*
+ * The next host entry whose name no earlier one has, in a list that is canonical: 1, with its name;
+ * 0 at the end; -1 likewise.
  */
 int egress_next_host(struct egress_walk *, char name[EGRESS_NAME_MAX + 1]);
 /* The ports that the host entries with this canonical name allow, each once, at most max. */

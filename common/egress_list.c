@@ -56,22 +56,32 @@ egress_next(struct egress_walk *w, struct egress_entry *e)
 	return egress_entry(line, (size_t)(end - line), e, &why) == 0 ? 1 : -1;
 }
 
+/* Whether a line of list[0..len) is this name, with or without a port. */
+static int
+name_stands_in(const char *list, size_t len, const char *name)
+{
+	const char *line = list, *end = list + len, *stop;
+	size_t n = strlen(name);
+
+	for (; line < end; line = stop + 1) {
+		if ((stop = memchr(line, '\n', (size_t)(end - line))) == NULL)
+			stop = end;
+		if ((size_t)(stop - line) >= n && memcmp(line, name, n) == 0 &&
+		    (line + n == stop || line[n] == ':'))
+			return 1;
+	}
+	return 0;
+}
+
 int
 egress_next_host(struct egress_walk *w, char name[EGRESS_NAME_MAX + 1])
 {
-	struct egress_entry e, other;
-	struct egress_walk before;
+	struct egress_entry e;
 	size_t at;
-	int r, known;
+	int r;
 
 	while (at = w->at, (r = egress_next(w, &e)) == 1) {
-		if (e.kind != EGRESS_HOST)
-			continue;
-		before = (struct egress_walk){w->list, at, 0};
-		known = 0;
-		while (!known && egress_next(&before, &other) == 1)
-			known = other.kind == EGRESS_HOST && strcmp(other.name, e.name) == 0;
-		if (known)
+		if (e.kind != EGRESS_HOST || name_stands_in(w->list, at, e.name))
 			continue;
 		memcpy(name, e.name, sizeof(e.name));
 		return 1;
