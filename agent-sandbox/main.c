@@ -157,6 +157,7 @@ static const struct verb {
     {&usage_keygen, verb_keygen, NULL},
     {&usage_openapi, verb_openapi, NULL},
     {&usage_doctor, verb_doctor, NULL},
+    {&usage_selftest, verb_selftest, NULL},
 };
 #define VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
