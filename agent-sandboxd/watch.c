@@ -12,7 +12,7 @@
 #define TICK_MS 500
 #define LATER_MS 5
 #define DRAIN_MS 2000 /* for apid alone, to end its streams */
-#define POOL_MS 900   /* for managerd after it, to remove what nobody claimed */
+#define POOL_MS 3500  /* for managerd after it, to remove the pool and what runs had */
 #define TERM_MS 500   /* for the others */
 #define CRASH_MS 2000 /* for all, when one has died */
 #define KILL_MS 500

@@ -47,9 +47,10 @@ on_destroyed(void *arg, int failed)
 static const char *
 reason_text(uint32_t reason)
 {
-	return reason == END_DELETED   ? "was deleted"
-	       : reason == END_EXPIRED ? "expired"
-				       : "was lost by the engine";
+	return reason == END_DELETED    ? "was deleted"
+	       : reason == END_EXPIRED  ? "expired"
+	       : reason == END_SHUTDOWN ? "was ended with the server"
+					: "was lost by the engine";
 }
 
 void

@@ -28,7 +28,7 @@
 #include "proto/parent.h"
 
 #define DRAIN_STEP_US 20000
-#define DRAIN_STEPS 40 /* of that, after apid has ended */
+#define DRAIN_STEPS 150 /* of that, after apid has ended; less than the parent waits */
 
 struct manager mgr;
 struct auth auth;
@@ -65,7 +65,27 @@ peer_gone(struct chan *c)
 	exit(0);
 }
 
-/* The last is done when the containers of the pool are gone, or time is up. */
+/* Nobody waits for a run any more; what is still being made for one is ended when it is there. */
+static void
+run_end(struct box *box, void *arg)
+{
+	if (!box->run)
+		return;
+	++*(size_t *)arg;
+	if (box->state == BOX_RUNNING || box->state == BOX_STOPPED)
+		box_destroy(box, END_SHUTDOWN, NULL);
+}
+
+static size_t
+runs_left(void)
+{
+	size_t n = 0;
+
+	box_each(run_end, &n);
+	return n;
+}
+
+/* The last is done when nothing is left of the pool and of runs, or time is up. */
 static void
 ending(evutil_socket_t fd, short what, void *arg)
 {
@@ -73,7 +93,7 @@ ending(evutil_socket_t fd, short what, void *arg)
 	struct timeval moment = {0, DRAIN_STEP_US};
 
 	(void)fd, (void)what, (void)arg;
-	if (wreck_pool() == 0 || !engine_up() || ++rounds > DRAIN_STEPS)
+	if (runs_left() + wreck_pool() == 0 || !engine_up() || ++rounds > DRAIN_STEPS)
 		exit(0);
 	if (event_base_once(mgr.base, -1, EV_TIMEOUT, ending, NULL, &moment) == -1)
 		exit(0);

@@ -486,7 +486,7 @@ def test_kill_of_any_program_in_a_run_leaves_nothing(alone, program):
     assert run(alone, "print(1)")["stdout"] == "1\n"
 
 
-def test_end_of_the_server_in_a_run_is_503_and_the_next_start_leaves_nothing(own):
+def test_end_of_the_server_in_a_run_is_503_and_leaves_nothing(own):
     s = own()
     answers = []
     t = threading.Thread(target=lambda: answers.append(post(s, "import time; time.sleep(30)", limits={"timeout_seconds": 40})))
@@ -496,6 +496,7 @@ def test_end_of_the_server_in_a_run_is_503_and_the_next_start_leaves_nothing(own
     s.end()
     t.join(30)
     refused(answers[0], 503)
+    assert s.on_engine() == ([], [])
     s.start()
     nothing_left(s)
 

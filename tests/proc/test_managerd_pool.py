@@ -494,6 +494,20 @@ def test_managerd_ends_after_apid_when_the_pool_is_gone(pooled, engine):
     assert engine.empty()
 
 
+def test_managerd_ends_after_apid_when_runs_are_gone_also_one_that_is_being_made(start, engine):
+    s = start()
+    kept = s.box()
+    s.box(run=1)
+    s.hold.add("D_CREATE")
+    s.create_send(run=1)
+    assert wait_until(lambda: s.seen.count("D_CREATE") == 3)
+    s.apid.close()
+    time.sleep(0.1)
+    s.release("D_CREATE")
+    assert s.p.wait(10) == 0
+    assert [c[0] for c in engine.containers.values()] == [kept]
+
+
 def test_managerd_ends_soon_although_the_engine_does_not_remove_the_pool(pooled, engine):
     s = pooled(hold=["D_DESTROY"])
     began = time.monotonic()
