@@ -226,6 +226,7 @@ doctor_run(const char *file)
 	check_port(&s);
 	doctor_engine(&s);
 	check_network(&s);
+	doctor_pool(&s);
 	say_limits();
 	config_free(&s);
 	if (common_options.json)

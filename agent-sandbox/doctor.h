@@ -13,6 +13,8 @@ void doctor_say(enum finding, const char *fmt, ...) __attribute__((format(printf
 int doctor_run(const char *file);
 /* doctor_engine.c */
 void doctor_engine(const struct settings *);
+/* doctor_pool.c */
+void doctor_pool(const struct settings *);
 /* The answers to GET /version and /info as the engine gave them; apart from the transport, for
  * tests. */
 void doctor_judge_version(const char *json);

@@ -24,6 +24,7 @@ from machine import alive, descendants, descriptors, free_port, kib, link, proce
 
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
 KEY = "e2e-key-0123456789abcdef"
+MEMBER = "agent-sandbox-pool_"
 PROGRAMS = ("agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "sessiond")
 CODES = {
     400: "invalid_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 408: "timeout", 409: "conflict",
@@ -394,13 +395,39 @@ class Server:
                     return value
         return None
 
-    def on_engine(self):
-        """Names of the containers and volumes that carry our label."""
+    def labelled(self):
+        """What the engine holds under our label: of each container its volume, and the volumes."""
         filters = json.dumps({"label": [f"agent-sandbox.instance={self.instance()}"]})
         query = "filters=" + requests.utils.quote(filters)
         containers = self.engine.call("GET", f"/containers/json?all=1&{query}")
         volumes = self.engine.call("GET", f"/volumes?{query}")["Volumes"] or []
-        return sorted(c["Names"][0].lstrip("/") for c in containers), sorted(v["Name"] for v in volumes)
+        mounts = {c["Names"][0].lstrip("/"): next((m.get("Name") for m in c["Mounts"]), None) for c in containers}
+        return mounts, sorted(v["Name"] for v in volumes)
+
+    def on_engine(self):
+        """Names of the containers and volumes that sandboxes have. A volume that keeps its name of the pool goes under that of its
+        container; members of the pool that wait to be claimed are nobody's."""
+        mounts, volumes = self.labelled()
+        owner = {volume: name for name, volume in mounts.items() if not name.startswith(MEMBER)}
+        containers = sorted(name for name in mounts if not name.startswith(MEMBER))
+        return containers, sorted(owner.get(v, v) for v in volumes if v in owner or not v.startswith(MEMBER))
+
+    def members(self):
+        """The names of all that is of the pool and was claimed by nobody."""
+        mounts, volumes = self.labelled()
+        owned = {volume for name, volume in mounts.items() if not name.startswith(MEMBER)}
+        return sorted({n for n in [*mounts, *volumes] if n.startswith(MEMBER)} - owned)
+
+    def pool(self):
+        """What the server last said about its pool."""
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads((self.data / "pool.json").read_text())
+        return None
+
+    def pool_full(self, seconds=60):
+        full = wait_until(lambda: (p := self.pool()) and all(i["ready"] == i["size"] for i in p["images"]), seconds)
+        assert full, f"the pool is not filled: {self.pool()}\n{self.tail()}"
+        return self
 
     def containers(self, sandbox):
         return [c for c in self.on_engine()[0] if sandbox in c]
@@ -436,6 +463,12 @@ class Server:
                 left = self.on_engine()
                 self.end()
                 assert gone, f"left on the engine: {left}\n{self.tail()}"
+                if self.members():  # a busy engine did not remove them in time: the next start does
+                    self.settings["POOL"] = 0
+                    self.start()
+                    gone = wait_until(lambda: not self.members(), 60, 0.2)
+                    self.end()
+                    assert gone, f"left of the pool: {self.members()}\n{self.tail()}"
         finally:
             self.remove()
 
@@ -448,7 +481,7 @@ class Server:
             self.process.wait(30)
         with contextlib.suppress(Exception):
             if self.instance():
-                containers, volumes = self.on_engine()
+                containers, volumes = self.labelled()
                 for c in containers:
                     self.engine.api("DELETE", f"/v1.44/containers/{c}?force=1&v=1")
                     self.engine.api("DELETE", f"/v1.41/containers/{c}?force=1&v=1")
