@@ -59,10 +59,11 @@ struct box {
 	uint64_t snapped;        /* job that S_SNAPPED has ended; its S_JOB_END may follow */
 	struct job_list waiting; /* for the session */
 	size_t nwaiting;
-	struct job_list running; /* handed to the session */
-	struct job *snapshot;    /* the one that is being made */
-	void *op;                /* struct create or struct rollback, by state */
-	uint32_t end_reason;     /* BOX_DESTROYING: enum session_end */
+	struct job_list running;   /* handed to the session */
+	struct job *snapshot;      /* the one that is being made */
+	struct leftover *leftover; /* of its last rollback, at the engine still; rollback.c */
+	void *op;                  /* struct create or struct rollback, by state */
+	uint32_t end_reason;       /* BOX_DESTROYING: enum session_end */
 };
 
 TAILQ_HEAD(box_list, box);

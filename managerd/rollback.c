@@ -23,6 +23,12 @@ struct rollback {
 	struct request rq;
 	enum box_state before; /* of the sandbox */
 	uint64_t snapshot;
+	int started;
+};
+
+/* What the engine has of the generation before. */
+struct leftover {
+	uint64_t sandbox;
 };
 
 /* The sandbox may be used again; what happened to it meanwhile is looked at. */
@@ -54,21 +60,37 @@ on_failed(struct bring *b, uint32_t status, const char *text)
 	rollback_over(box);
 }
 
-/* The old generation is gone, or will be later. */
+static void rollback_start(struct rollback *);
+
+/* The old generation is gone, or will be later. The next rollback waits for that: else they could
+ * pile up. */
 static void
 on_old_gone(void *arg, int failed)
 {
-	struct rollback *r = arg;
-	struct box *box = r->bring.box;
+	struct leftover *l = arg;
+	struct box *box = box_find(l->sandbox);
 
-	if (failed) {
+	if (failed)
 		log_warnx("a generation that was rolled back is removed later");
-		wreck_forget(r);
+	if (box != NULL && box->leftover == l) {
+		box->leftover = NULL;
+		if (box->state == BOX_ROLLING_BACK && !((struct rollback *)box->op)->started)
+			rollback_start(box->op);
 	}
-	box->state = BOX_RUNNING;
-	request_sandbox(&r->rq, box);
-	free(r);
-	rollback_over(box);
+	if (!failed)
+		free(l);
+}
+
+static void
+old_remove(struct box *box, const struct wreckage *what, const char *container)
+{
+	struct leftover *l;
+
+	if ((l = malloc(sizeof(*l))) == NULL)
+		fatal("rollback");
+	l->sandbox = box->id;
+	box->leftover = l;
+	wreck_add(what, container, on_old_gone, l);
 }
 
 static int
@@ -104,10 +126,30 @@ on_ready(struct bring *b)
 		    "the server's data directory cannot be written; nothing was changed");
 		return;
 	}
-	box->state = BOX_ROLLING_BACK; /* in memory, until the old one is gone */
+	if (box->session != NULL) /* nothing of the old one runs when the new one is there */
+		session_kill_all(box->session);
 	start_end(box, END_ROLLED_BACK);
 	bring_adopt(b);
-	wreck_add(&gone, old.container, on_old_gone, r);
+	old_remove(box, &gone, old.container);
+	request_sandbox(&r->rq, box);
+	free(r);
+	rollback_over(box);
+}
+
+static void
+rollback_start(struct rollback *r)
+{
+	struct box *box = r->bring.box;
+
+	r->started = 1;
+	if (bring_start(&r->bring) == 0)
+		return;
+	box->top--;
+	box->state = r->before;
+	request_disk(&r->rq);
+	bring_drop(&r->bring, END_BACKEND);
+	free(r);
+	rollback_over(box);
 }
 
 void
@@ -164,12 +206,6 @@ rollback_request(struct request *rq, struct msg *m)
 	r->bring.failed = on_failed;
 	box->op = r;
 	r->bring.record = on_record;
-	if (bring_start(&r->bring) == -1) {
-		box->top--;
-		box->state = r->before;
-		box->op = NULL;
-		request_disk(rq);
-		bring_drop(&r->bring, END_BACKEND);
-		free(r);
-	}
+	if (box->leftover == NULL)
+		rollback_start(r); /* else on_old_gone() does */
 }

@@ -129,6 +129,15 @@ session_claim(struct session *s, struct box *box, uint32_t generation)
 }
 
 void
+session_kill_all(struct session *s)
+{
+	struct m_s_none none = {0};
+
+	if (s->up && s->chan != NULL)
+		send_S_KILL_ALL(s->chan, s->id, &none, NULL, 0, -1);
+}
+
+void
 session_restore(struct session *s, int fd, int64_t size, const uint8_t sha256[32])
 {
 	struct m_s_restore m = {.size_bytes = size};

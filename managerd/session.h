@@ -47,6 +47,8 @@ session_new(struct box *, uint32_t generation, const struct session_owner *, voi
 void session_guest(struct session *, int fd);
 /* One of the pool, which is up, becomes this box's: it gets what only a box has. */
 void session_claim(struct session *, struct box *, uint32_t generation);
+/* Every process of the guest, at once. */
+void session_kill_all(struct session *);
 void session_restore(struct session *, int fd, int64_t size, const uint8_t sha256[32]);
 /* Its owner hears no more of it. reason: enum session_end, which its jobs are answered with. */
 void session_end(struct session *, uint32_t reason);

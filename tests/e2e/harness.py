@@ -425,6 +425,8 @@ class Server:
         return None
 
     def pool_full(self, seconds=60):
+        """Waits for a full pool. What the server says of it is a second old at most."""
+        time.sleep(1.1)
         full = wait_until(lambda: (p := self.pool()) and all(i["ready"] == i["size"] for i in p["images"]), seconds)
         assert full, f"the pool is not filled: {self.pool()}\n{self.tail()}"
         return self

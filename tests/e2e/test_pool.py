@@ -67,7 +67,7 @@ def test_create_fork_and_rollback_from_the_pool_are_sandboxes_like_others(pooled
     snap = b.snapshot()
     b.put("d/f", b"changed")
     s.pool_full()
-    f = s.api.fork(snap, labels={"of": "f"})
+    f = s.api.fork(snap)
     assert claimed(s, f) and f.content("d/f") == b"content" and f.sh('printf "$NAME"') == "value of b"
     s.pool_full()
     assert b.rollback(snap)["id"] == b.id
@@ -260,7 +260,7 @@ def test_creates_while_the_server_ends_are_whole_or_refused(pooled):
     s.pool_full()
 
 
-def test_engine_that_refuses_updates_costs_nothing_but_time(own, faulty):
+def test_engine_that_refuses_updates_costs_nothing_but_time(faulty, own):
     s = own(socket_path=faulty.path, POOL=1).pool_full()
     faulty.fail(r"^POST \S*/update$")
     b = s.api.create(memory_mb=700)
@@ -270,7 +270,7 @@ def test_engine_that_refuses_updates_costs_nothing_but_time(own, faulty):
     assert wait_until(lambda: s.pool()["reasons"] == {"update": 1})
 
 
-def test_engine_that_refuses_names_costs_only_the_name(own, faulty):
+def test_engine_that_refuses_names_costs_only_the_name(faulty, own):
     s = own(socket_path=faulty.path, POOL=1).pool_full()
     faulty.fail(r"^POST \S*/rename")
     b = s.api.create()
@@ -283,7 +283,7 @@ def test_engine_that_refuses_names_costs_only_the_name(own, faulty):
     assert b.delete().status_code == 204
 
 
-def test_claim_that_was_interrupted_is_no_sandbox(own, faulty):
+def test_claim_that_was_interrupted_is_no_sandbox(faulty, own):
     """The engine hangs in the update, the server is killed: no record, no container, no sandbox."""
     s = own(socket_path=faulty.path, POOL=1).pool_full()
     faulty.hold(r"^POST \S*/update$")

@@ -62,7 +62,7 @@ def test_time_to_live_ends_a_sandbox(start, engine):
     s = start()
     b = s.box(ttl_s=1)
     assert wait_until(lambda: s.get(b).name == "REPLY")
-    assert engine.empty() and "ttl" in refused(s.exec(b, detail=1), 410)
+    assert wait_until(engine.empty) and "ttl" in refused(s.exec(b, detail=1), 410)
 
 
 def test_snapshot_fork_and_rollback(start, engine):
@@ -78,8 +78,8 @@ def test_snapshot_fork_and_rollback(start, engine):
     old = s.session_of(b)[0]
     r = s.rollback(b, snap)
     assert r.name == "SANDBOX" and r.fields["source_snapshot"] == snap and r.fields["id"] == b
-    assert old.ended == layout.END_ROLLED_BACK and s.session_of(b)[0].restored == s.tar
-    assert sorted(g for i, g, _ in engine.containers.values() if i == b) == [2]
+    assert wait_until(lambda: old.ended == layout.END_ROLLED_BACK) and s.session_of(b)[0].restored == s.tar
+    assert wait_until(lambda: sorted(g for i, g, _ in engine.containers.values() if i == b) == [2])
     assert s.exec(b).fields["status"] == 200
     assert s.call("SNAPSHOT_DELETE", {"id": snap}).fields["status"] == 204
     refused(s.rollback(b, snap), 404)
@@ -194,7 +194,7 @@ def test_container_removed_behind_our_back_ends_the_sandbox(start, engine):
     del engine.containers[cid]
     s.event(layout.EVENT_DESTROY, cid)
     assert wait_until(lambda: s.get(b).name == "REPLY")
-    assert "backend" in refused(s.get(b, detail=1), 410) and engine.empty()
+    assert "backend" in refused(s.get(b, detail=1), 410) and wait_until(engine.empty)
 
 
 def test_lost_session_is_attached_again_after_it_was_reaped(start, engine):

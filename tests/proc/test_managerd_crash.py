@@ -174,7 +174,7 @@ def test_generation_of_a_failed_rollback_is_not_used_again(start, engine):
     s.release("D_PING")
     assert wait_until(lambda: s.call("ASK_HEALTH").fields["engine_up"])
     assert s.rollback(b, snap).name == "SANDBOX"
-    assert [g for _, g, _ in engine.containers.values()] == [3]
+    assert wait_until(lambda: [g for _, g, _ in engine.containers.values()] == [3])
     with s.lock:
         s.answer(next(m for m in held if m.name == "D_CREATE"))  # the engine did it after all
     assert wait_until(lambda: [g for _, g, _ in engine.containers.values()] == [3] and engine.volumes == {(b, 3)})

@@ -225,10 +225,55 @@ def test_fork_and_rollback_claim_too(pooled, engine):
     old = container_of(engine, b)
     assert wait_until(lambda: len(engine.waiting()) == 2) and filled(s)
     assert s.rollback(b, snap).name == "SANDBOX"
-    assert old not in engine.containers
+    assert wait_until(lambda: old not in engine.containers)
     assert container_of(engine, b) in engine.members and engine.containers[container_of(engine, b)][1] == 2
     assert s.exec(b).fields["status"] == 200
     s.destroy(b), s.destroy(f)
+    assert wait_until(lambda: len(engine.containers) == len(engine.volumes) == 2)
+
+
+def test_rollback_is_answered_before_the_old_generation_is_removed_and_the_next_one_waits_for_that(pooled, engine):
+    s = pooled()
+    b = s.box()
+    snap = s.snap(b)
+    assert wait_until(lambda: len(engine.containers) == 3) and filled(s)
+    old = s.session_of(b)[0]
+    s.hold.add("D_DESTROY")
+    assert s.rollback(b, snap).name == "SANDBOX"
+    assert wait_until(lambda: old.ended == layout.END_ROLLED_BACK)
+    assert s.seen.index("S_KILL_ALL") < s.seen.index("S_END"), "nothing of the old one runs on"
+    assert s.exec(b).fields["status"] == 200
+    id = s.send("ROLLBACK", {"sandbox": b, "snapshot": snap})
+    with pytest.raises(TimeoutError):
+        s.result(id, 0.3)
+    assert "is rolling back" in refused(s.rollback(b, snap), 409)
+    s.release("D_DESTROY")
+    assert s.result(id).name == "SANDBOX" and s.exec(b).fields["status"] == 200
+    assert wait_until(lambda: [c[1] for c in engine.containers.values() if c[0] == b] == [3])
+
+
+def test_rollback_waits_for_no_engine_that_is_away(pooled, engine):
+    s = pooled()
+    b = s.box()
+    snap = s.snap(b)
+    s.fail["D_DESTROY"] = (layout.FAIL_ENGINE, "the engine reported an error")
+    assert s.rollback(b, snap).name == "SANDBOX"
+    assert wait_until(lambda: "is removed later" in s.p.log())
+    assert s.rollback(b, snap).name == "SANDBOX"
+    s.fail.clear()
+    assert wait_until(lambda: [c[1] for c in engine.containers.values() if c[0] == b] == [3], 20)
+
+
+def test_sandbox_that_is_destroyed_right_after_a_rollback_leaves_nothing(pooled, engine):
+    s = pooled()
+    b = s.box()
+    snap = s.snap(b)
+    s.hold.add("D_DESTROY")
+    assert s.rollback(b, snap).name == "SANDBOX"
+    id = s.send("DESTROY", {"id": b})
+    time.sleep(0.1)
+    s.release("D_DESTROY")
+    assert s.result(id).fields["status"] == 204
     assert wait_until(lambda: len(engine.containers) == len(engine.volumes) == 2)
 
 
@@ -380,7 +425,7 @@ def test_killed_while_the_pool_fills_leaves_nothing(start, engine, step):
 def test_members_of_an_earlier_run_are_removed(pooled, start, engine):
     s = pooled()
     b = s.box()
-    assert wait_until(lambda: len(engine.waiting()) == 2)
+    assert wait_until(lambda: len(engine.waiting()) == 2 and len(engine.containers) == 3)
     old = set(engine.waiting())
     s.kill()
     s = start(config=POOL)
@@ -393,7 +438,7 @@ def test_members_are_kept_while_a_record_cannot_be_read(pooled, start, engine, d
     """It may be the record of one of them."""
     s = pooled()
     b = s.box()
-    assert wait_until(lambda: len(engine.waiting()) == 2)
+    assert wait_until(lambda: len(engine.waiting()) == 2 and len(engine.containers) == 3)
     s.kill()
     held = set(engine.containers)
     (data / "sandboxes" / f"sb_{b:016x}.json").write_text("torn")
