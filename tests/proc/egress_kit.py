@@ -23,6 +23,7 @@ IP_TRANSPARENT, IPV6_TRANSPARENT = 19, 75
 EGRESS4, WORLD4, DNS4 = "44.10.0.2", "44.10.0.1", "44.10.0.53"
 EGRESS6, WORLD6 = "2a0d:5600::2", "2a0d:5600::1"
 SECOND4, THIRD4, LOCAL4 = "44.10.0.3", "44.99.0.1", "44.98.0.0"  # also its own: a second, a /32, whole networks
+PRIVATE4 = "10.99.0.1"
 SECOND6, LOCAL6 = "2a0d:5600::3", "2a0d:5698::"
 HOST4, HOST6 = "44.20.0.1", "2a0d:5601::1"
 BLACK4, BLACK6 = "44.66.0.1", "2a0d:5666::1"  # packets to it are dropped
@@ -79,6 +80,7 @@ class Net:
         ip(f"route add unreachable {NOROUTE4}/32")
         ip(f"addr add {SECOND4}/16 dev e0")
         ip(f"addr add {THIRD4}/32 dev lo")
+        ip(f"addr add {PRIVATE4}/32 dev lo")
         ip(f"route add local {LOCAL4}/28 dev lo")
         if has_ipv6():
             ip(f"addr add {EGRESS6}/64 dev e0 nodad")

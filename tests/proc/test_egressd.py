@@ -23,6 +23,7 @@ from egress_kit import (
     LOCAL4,
     LOCAL6,
     NOROUTE4,
+    PRIVATE4,
     SECOND4,
     SECOND6,
     SOCKS,
@@ -212,8 +213,10 @@ def test_only_the_operators_list_opens_what_is_not_public_and_only_literally(net
         with within(net.egress, lambda: socket.create_server((EGRESS4, 443))) as own:
             p.dial("own.example", 443, everything).ok()
             own.accept()[0].close()
-    with Egress(net, config={"EGRESS_ALLOWLIST": "44.10.0.0/16,127.0.0.0/8"}) as p:
+    with Egress(net, config={"EGRESS_ALLOWLIST": "44.10.0.0/16,127.0.0.0/8,10.99.0.0/16"}) as p:
         p.dial(EGRESS4, allow="*").refused(f"{EGRESS4} is not public (own)")
+        works(p.dial("10.99.0.2", allow="*"))
+        p.dial(PRIVATE4, allow="*").refused(f"{PRIVATE4} is not public (own)")
         with within(net.egress, lambda: socket.create_server(("127.0.0.1", 443))) as own:
             p.dial("127.0.0.1", allow="*").ok()
             own.accept()[0].close()
