@@ -168,7 +168,7 @@ harness_dialed(struct harness *h, uint64_t id, int fd)
 		return;
 	}
 	h->dials[h->ndials++] = fd;
-	dial_verdict(&h->s, id, DIAL_OK, NULL, 0);
+	dial_verdict(&h->s, id, DIAL_OK, "", 0);
 }
 
 static void
