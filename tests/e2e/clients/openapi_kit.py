@@ -91,7 +91,7 @@ class Contract:
             if answer.status_code >= 400:
                 code = op["responses"][status]["$ref"].rsplit("/", 1)[1]
                 assert value["error"]["code"] == code
-            elif not detail:
+            elif not detail and path != "/v1/run":
                 assert not ({"oom_killed", "usage", "signal", "omitted_bytes"} & set(value))
         elif kind == "application/x-ndjson":
             for line in answer.content.decode().splitlines():
