@@ -14,7 +14,7 @@ def said(line):
 
 
 def test_key_in_the_address_works(server):
-    said("export AGENTBOX_URL=http://any:$(cat build/run/key)@127.0.0.1:8080")
+    said("export AGENTBOX_URL=http://any:$(cat ~/.config/agent-sandbox/key)@127.0.0.1:8080")
     url = server.url.replace("://", f"://any:{KEY}@")
     assert requests.get(url + "/v1/sandboxes", timeout=10).status_code == 200
     assert requests.get(url.replace(KEY, "x" * 20) + "/v1/sandboxes", timeout=10).status_code == 401
