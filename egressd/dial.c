@@ -173,15 +173,33 @@ dial_connected(struct dial *d)
 	tell(d->id, DIAL_OK, NULL, 0);
 }
 
+/*
+ * Whether it is public, or the operator's list names it. Behind the prefix of a translator is a v4
+ * address, for which the same holds.
+ */
+static int
+may_be_reached(const struct egress_addr *a, uint16_t port)
+{
+	static const uint8_t translator[12] = {0, 0x64, 0xff, 0x9b};
+	struct egress_addr inner;
+
+	if (egress_address_range(a) == NULL)
+		return 1;
+	if (!egress_literal(egressd.list.text, egressd.list.len, a, port, 0))
+		return 0;
+	if (a->family == 4 || memcmp(a->byte, translator, sizeof(translator)) != 0)
+		return 1;
+	egress_addr(&inner, a->byte + sizeof(translator), 4);
+	return may_be_reached(&inner, port);
+}
+
 /* An address that may not be connected to is left out; -1 then, and it is remembered. */
 static int
 take_address(struct dial *d, const struct egress_addr *a)
 {
-	const struct egress_range *range = egress_address_range(a);
-
-	if (range != NULL && !egress_literal(egressd.list.text, egressd.list.len, a, d->port, 0)) {
+	if (!may_be_reached(a, d->port)) {
 		if (d->kind == NULL) {
-			d->kind = range->reason;
+			d->kind = egress_address_range(a)->reason;
 			egress_addr_text(a, d->address);
 		}
 		return -1;

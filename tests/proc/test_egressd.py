@@ -222,6 +222,19 @@ def test_only_the_operators_list_opens_what_is_not_public_and_only_literally(net
             own.accept()[0].close()
 
 
+@pytest.mark.skipif(not has_ipv6(), reason="this kernel has no IPv6")
+def test_behind_a_translator_that_is_listed_the_same_addresses_are_refused(net, hosts, names):
+    names["nat.example"] = ["64:ff9b::44.20.0.1"]
+    with Egress(net, config={"EGRESS_ALLOWLIST": "nat.example,64:ff9b::/96,10.3.0.0/16"}) as p:
+        assert works(p.dial("nat.example")).address == "64:ff9b::2c14:1"
+        for inner in ("10.1.2.3", "127.0.0.1", "169.254.169.254", "224.0.0.1"):
+            names["nat.example"] = [f"64:ff9b::{inner}"]
+            verdict, text = p.dial("nat.example").dialed()
+            assert verdict == layout.DIAL_REFUSED and text.endswith(" is not public (translated)")
+        names["nat.example"] = ["64:ff9b::10.3.0.1"]
+        works(p.dial("nat.example"))
+
+
 def test_the_operators_list_bounds_every_other(net, hosts, names):
     with Egress(net, config={"EGRESS_ALLOWLIST": "good.example, *.fine.example:443"}) as p:
         works(p.dial("good.example"))
