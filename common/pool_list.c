@@ -50,7 +50,7 @@ pool_asked(const struct config *c)
 
 	while ((more = pool_next(&list, &item)) == 1) {
 		sum += item.count;
-		if (++images > POOL_IMAGES_MAX)
+		if (++images > POOL_IMAGES_MAX || sum > POOL_MEMBERS_MAX)
 			return -1;
 	}
 	return more == -1 ? -1 : sum;

@@ -8,7 +8,7 @@
 
 struct config;
 
-#define POOL_MEMBERS_MAX 1000 /* of one image */
+#define POOL_MEMBERS_MAX 1000 /* in all */
 #define POOL_IMAGES_MAX 64
 
 struct pool_item {

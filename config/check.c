@@ -189,7 +189,7 @@ check_pool(const struct config *c, char *text)
 
 	if (pool_asked(c) == -1)
 		return config_refuse(text,
-		    NAME(POOL) ": must be IMAGE=N with commas between, or N, at most %d each",
+		    NAME(POOL) ": must be IMAGE=N with commas between, or N, at most %d together",
 		    POOL_MEMBERS_MAX);
 	while (pool_next(&list, &item) == 1) {
 		if (item.image == NULL)

@@ -170,8 +170,8 @@ box_compare(struct box *box, void *arg)
 	/* Later the list may be older than a removal: what has no container then gets a new one. */
 	if (item != NULL && !done) {
 		strlcpy(box->container, item->container, sizeof(box->container));
-		if (item->sandbox == 0)
-			start_name(box); /* a crash came before it */
+		if (item->sandbox == 0 && !done)
+			start_name(box); /* a crash came before it, or it was refused */
 	}
 	if (item == NULL && box->renewing && item_find(box, ITEM_VOLUME) != NULL)
 		box->state = BOX_STOPPED; /* its next use makes the container */

@@ -72,7 +72,7 @@ def test_create_fork_and_rollback_from_the_pool_are_sandboxes_like_others(pooled
     s.pool_full()
     assert b.rollback(snap)["id"] == b.id
     assert claimed(s, b) and b.content("d/f") == b"content" and b.sh('printf "$NAME"') == "value of b"
-    assert [len(x) for x in s.on_engine()] == [2, 2] and not s.orphans()
+    assert wait_until(lambda: [len(x) for x in s.on_engine()] == [2, 2]) and not s.orphans()
     assert b.delete().status_code == f.delete().status_code == 204
     assert wait_until(lambda: s.on_engine() == ([], []), 30)
 
