@@ -1,7 +1,11 @@
 /*
- * The resolver: one c-ares channel whose sockets wait in our loop. It was told before the
- * confinement all that it would otherwise look up in files, and makes its sockets through the
- * functions below, in the only shape that the system call filter lets pass.
+ * The resolver: c-ares with its sockets in our loop. It was told before the confinement all that it
+ * would otherwise look up in files, and makes its sockets through the functions below, in the only
+ * shape that the system call filter lets pass.
+ *
+ * Whoever owns a name can have answers that need TCP, and name servers close such connections as
+ * they like, which c-ares takes for an error of everything that it asked that server. So what needs
+ * TCP is asked on a channel of its own, where it can only harm its like.
  */
 #include "egressd/resolve.h"
 
@@ -35,21 +39,27 @@ struct lookup {
 	void (*over)(void *);
 	void *arg;
 	int asked;
+	int long_answer; /* does not fit in a datagram, perhaps */
 	char name[EGRESS_NAME_MAX + 1];
+};
+
+struct channel {
+	ares_channel ares;
+	struct event *timer;
 };
 
 /* A socket of c-ares on our loop. */
 struct watch {
 	LIST_ENTRY(watch) entry;
+	struct channel *channel;
 	ares_socket_t fd;
 	struct event *event;
 };
 
 static LIST_HEAD(, lookup) lookups = LIST_HEAD_INITIALIZER(lookups);
 static LIST_HEAD(, watch) watches = LIST_HEAD_INITIALIZER(watches);
-static ares_channel channel;
+static struct channel datagrams, streams;
 static struct event_base *base;
-static struct event *timer;
 static int have_servers, renewing;
 
 static ares_socket_t
@@ -94,36 +104,38 @@ static const struct ares_socket_functions functions = {
 
 /* When c-ares next wants to be called without being asked. */
 static void
-set_timer(void)
+set_timer(struct channel *c)
 {
 	struct timeval tv;
 
-	event_del(timer);
-	if (ares_timeout(channel, NULL, &tv) != NULL && event_add(timer, &tv) == -1)
+	event_del(c->timer);
+	if (ares_timeout(c->ares, NULL, &tv) != NULL && event_add(c->timer, &tv) == -1)
 		fatalx("event_add");
 }
 
 static void
 on_timer(evutil_socket_t fd, short what, void *arg)
 {
+	struct channel *c = arg;
+
 	(void)fd;
 	(void)what;
-	(void)arg;
-	ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-	set_timer();
+	ares_process_fd(c->ares, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+	set_timer(c);
 }
 
 static void
 on_socket(evutil_socket_t fd, short what, void *arg)
 {
-	(void)arg;
+	struct channel *c = arg;
+
 	ares_process_fd(
-	    channel, what & EV_READ ? fd : ARES_SOCKET_BAD, what & EV_WRITE ? fd : ARES_SOCKET_BAD);
-	set_timer();
+	    c->ares, what & EV_READ ? fd : ARES_SOCKET_BAD, what & EV_WRITE ? fd : ARES_SOCKET_BAD);
+	set_timer(c);
 }
 
 static struct watch *
-watch_of(ares_socket_t fd)
+watch_of(struct channel *c, ares_socket_t fd)
 {
 	struct watch *w;
 
@@ -131,7 +143,7 @@ watch_of(ares_socket_t fd)
 		if (w->fd == fd)
 			return w;
 	if ((w = calloc(1, sizeof(*w))) == NULL ||
-	    (w->event = event_new(base, fd, EV_READ | EV_PERSIST, on_socket, NULL)) == NULL)
+	    (w->event = event_new(base, fd, EV_READ | EV_PERSIST, on_socket, c)) == NULL)
 		fatalx("resolver: out of memory");
 	w->fd = fd;
 	LIST_INSERT_HEAD(&watches, w, entry);
@@ -142,10 +154,9 @@ watch_of(ares_socket_t fd)
 static void
 on_state(void *arg, ares_socket_t fd, int readable, int writable)
 {
-	struct watch *w = watch_of(fd);
+	struct watch *w = watch_of(arg, fd);
 	short what = EV_PERSIST;
 
-	(void)arg;
 	event_del(w->event);
 	if (!readable && !writable) {
 		LIST_REMOVE(w, entry);
@@ -154,54 +165,57 @@ on_state(void *arg, ares_socket_t fd, int readable, int writable)
 		return;
 	}
 	what |= (short)((readable ? EV_READ : 0) | (writable ? EV_WRITE : 0));
-	if (event_assign(w->event, base, fd, what, on_socket, NULL) == -1 ||
+	if (event_assign(w->event, base, fd, what, on_socket, arg) == -1 ||
 	    event_add(w->event, NULL) == -1)
 		fatalx("resolver: event");
 }
 
-void
-resolve_init(void)
+static void
+channel_init(struct channel *c, int flags)
 {
 	struct ares_options options = {
-	    .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS,
+	    .flags = flags | ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS,
 	    .timeout = TRY_MS,
 	    .tries = TRIES,
 	    .ndots = 1,
 	    .ednspsz = EDNS_BYTES,
 	    .lookups = (char[]){"b"},
 	    .sock_state_cb = on_state,
+	    .sock_state_cb_data = c,
 	};
+	int r;
+
 	/* No servers, domains and sort order are settings too: what is left out is read in files.
 	 */
-	int set = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-		  ARES_OPT_EDNSPSZ | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB | ARES_OPT_SERVERS |
-		  ARES_OPT_DOMAINS | ARES_OPT_SORTLIST;
-	int r = ares_library_init(ARES_LIB_INIT_ALL);
-
-#ifdef ARES_OPT_QUERY_CACHE
-	set |= ARES_OPT_QUERY_CACHE; /* for 0 seconds: each dial asks anew */
-#endif
-#ifdef ARES_OPT_MAXTIMEOUTMS
-	/* Newer versions begin with what a server needed before, and so need more tries. */
-	set |= ARES_OPT_MAXTIMEOUTMS;
-	options.maxtimeout = LONG_TRY_MS;
-	options.tries = SHORT_TRIES;
-#endif
-	if (r == ARES_SUCCESS)
-		r = ares_init_options(&channel, &options, set);
+	r = ares_init_options(&c->ares, &options,
+	    ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
+		ARES_OPT_EDNSPSZ | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB | ARES_OPT_SERVERS |
+		ARES_OPT_DOMAINS | ARES_OPT_SORTLIST);
 	if (r != ARES_SUCCESS)
 		fatalx("resolver: %s", ares_strerror(r));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* of c-ares 1.34 */
-	ares_set_socket_functions(channel, &functions, NULL);
+	ares_set_socket_functions(c->ares, &functions, NULL);
 #pragma GCC diagnostic pop
+}
+
+void
+resolve_init(void)
+{
+	int r = ares_library_init(ARES_LIB_INIT_ALL);
+
+	if (r != ARES_SUCCESS)
+		fatalx("resolver: %s", ares_strerror(r));
+	channel_init(&datagrams, ARES_FLAG_IGNTC);
+	channel_init(&streams, ARES_FLAG_USEVC);
 }
 
 void
 resolve_start(struct event_base *b)
 {
 	base = b;
-	if ((timer = evtimer_new(base, on_timer, NULL)) == NULL)
+	if ((datagrams.timer = evtimer_new(base, on_timer, &datagrams)) == NULL ||
+	    (streams.timer = evtimer_new(base, on_timer, &streams)) == NULL)
 		fatalx("resolver: out of memory");
 }
 
@@ -256,6 +270,8 @@ finish(struct lookup *l, const struct resolved *r)
 	free(l);
 }
 
+static void ask(struct lookup *);
+
 static void
 on_answer(void *arg, int status, int timeouts, struct ares_addrinfo *ai)
 {
@@ -275,6 +291,13 @@ on_answer(void *arg, int status, int timeouts, struct ares_addrinfo *ai)
 	}
 	if (ai != NULL)
 		ares_freeaddrinfo(ai);
+	/* An answer that was cut off, and one that has no address, look the same here. */
+	if ((status == ARES_SUCCESS || status == ARES_ENODATA) && r.n == 0 && !l->long_answer &&
+	    l->over == NULL) {
+		l->long_answer = 1;
+		ask(l);
+		return;
+	}
 	finish(l, &r);
 }
 
@@ -285,14 +308,15 @@ ask(struct lookup *l)
 	const struct ares_addrinfo_hints hints = {
 	    .ai_flags = ARES_AI_NOSORT, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	const struct resolved none = {.reason = REASON_NO_RESOLVER};
+	struct channel *c = l->long_answer ? &streams : &datagrams;
 
 	l->asked = 1;
 	if (!have_servers) {
 		finish(l, &none);
 		return;
 	}
-	ares_getaddrinfo(channel, l->name, NULL, &hints, on_answer, l);
-	set_timer();
+	ares_getaddrinfo(c->ares, l->name, NULL, &hints, on_answer, l);
+	set_timer(c);
 }
 
 void
@@ -340,6 +364,17 @@ server_text(const char *item, size_t n, char *out, size_t room)
 	return 1;
 }
 
+/* It takes new servers only while nothing is being asked. */
+static void
+channel_servers(struct channel *c, const char *csv)
+{
+	renewing = 1;
+	ares_cancel(c->ares);
+	renewing = 0;
+	if (have_servers && ares_set_servers_ports_csv(c->ares, csv) != ARES_SUCCESS)
+		fatalx("resolver: cannot take the name servers %s", csv);
+}
+
 void
 resolve_servers(const char *list)
 {
@@ -360,13 +395,9 @@ resolve_servers(const char *list)
 		strlcat(csv, one, sizeof(csv));
 	}
 	log_debug("name servers: %s", servers > 0 ? csv : "none");
-	/* It takes new servers only while nothing is being asked. */
-	renewing = 1;
-	ares_cancel(channel);
-	renewing = 0;
 	have_servers = servers > 0;
-	if (have_servers && ares_set_servers_ports_csv(channel, csv) != ARES_SUCCESS)
-		fatalx("resolver: cannot take the name servers %s", csv);
+	channel_servers(&datagrams, csv);
+	channel_servers(&streams, csv);
 	do {
 		LIST_FOREACH (l, &lookups, entry)
 			if (!l->asked)
@@ -374,5 +405,6 @@ resolve_servers(const char *list)
 		if (l != NULL)
 			ask(l);
 	} while (l != NULL);
-	set_timer();
+	set_timer(&datagrams);
+	set_timer(&streams);
 }

@@ -232,6 +232,23 @@ def test_an_answer_too_large_for_a_packet_is_fetched_and_cut(egress, names, net)
     assert machine.kib(egress.pid, "RssAnon") < 32 << 10
 
 
+def test_who_makes_a_name_server_close_connections_harms_no_other_name(egress, names):
+    """Each of these answers needs TCP, and its connection is closed behind it while all others are awaited."""
+
+    def slow(kind, count):
+        time.sleep(2)
+        return [HOST4]
+
+    names["slow.example"] = slow
+    waiting = [egress.dial("slow.example") for _ in range(5)]
+    for n in range(20):
+        names[f"x{n}.example"] = [f"44.20.1.{i}" for i in range(100)]
+        works(egress.dial(f"x{n}.example"), "44.20.1.0")
+        time.sleep(0.05)
+    for d in waiting:
+        works(d)
+
+
 def test_a_flood_of_names_leaves_nothing_behind(egress, names):
     """Clients that leave before the answer: their places are free again once the resolver has given up."""
     names["void.example"] = None
