@@ -39,8 +39,9 @@
 struct listener {
 	struct listener *next;
 	int fd;
+	uint8_t address[4];
 	uint8_t front; /* enum dial_front */
-	uint16_t port; /* DIRECT */
+	uint16_t port;
 	uint16_t name_len;
 	char name[];
 };
@@ -81,6 +82,18 @@ listening_socket(const struct sockaddr_in *sin)
 	return -1;
 }
 
+/* A list may name a host twice, with and without a port. */
+static int
+is_listening(const uint8_t address[4], uint16_t port)
+{
+	const struct listener *l;
+
+	for (l = listeners; l != NULL; l = l->next)
+		if (l->port == port && memcmp(l->address, address, sizeof(l->address)) == 0)
+			return 1;
+	return 0;
+}
+
 static void
 listen_on(const uint8_t address[4], uint16_t port, enum dial_front front, const char *name,
     size_t name_len)
@@ -90,6 +103,8 @@ listen_on(const uint8_t address[4], uint16_t port, enum dial_front front, const 
 	struct listener *l;
 	int fd;
 
+	if (is_listening(address, port))
+		return;
 	memcpy(&sin.sin_addr, address, 4);
 	if (nlisteners >= LISTENERS_MAX || name_len > DIAL_NAME_MAX) {
 		fail(&sin, E2BIG);
@@ -101,6 +116,7 @@ listen_on(const uint8_t address[4], uint16_t port, enum dial_front front, const 
 	}
 	l = mem_new(sizeof(*l) + name_len);
 	l->fd = fd;
+	memcpy(l->address, address, sizeof(l->address));
 	l->front = (uint8_t)front;
 	l->port = port;
 	l->name_len = (uint16_t)name_len;

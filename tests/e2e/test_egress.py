@@ -261,6 +261,31 @@ def test_network_through_the_proxy_reaches_public_addresses_only(engine, world):
         s.close()
 
 
+def test_sandbox_from_the_pool_has_its_way_out_too(engine, world):
+    s = NetServer(engine, world, EGRESS_ALLOWLIST=f"{WEB},*.wild.example,{ECHO}:7777", POOL=2).start()
+
+    def ready():
+        return "ready" if len([p for p in s.pids()["sessiond"]]) >= 2 else ""
+
+    try:
+        wait_until(ready, 20)
+        time.sleep(1)
+        box, narrow = s.api.create(), s.api.create(egress_allowlist=[WEB])
+        assert s.tail(100000).count("is not from the pool") == 0, s.tail()
+        for b in (box, narrow):
+            assert inside(b, f'print(get("http://{WEB}/"))') == f"GET / {WEB} close\n\n"
+            assert inside(b, f'c = http.client.HTTPConnection("{WEB}"); c.request("GET", "/"); print(c.getresponse().status)') == "200\n"
+            assert "3128" in b.sh("env")
+        assert inside(box, f'print(talk("{ECHO}", 7777, b"x"))') == "b'x'\n"
+        refused = f'try: print(talk("{ECHO}", 7777, b"x"))\nexcept OSError: print("refused")'
+        assert inside(narrow, refused) == "refused\n"
+        assert inside(narrow, 'print(get("http://a.wild.example/"))') == "403 egress refused: not in the allowlist\n\n"
+    finally:
+        s.end()
+        s.settings["POOL"] = 0
+        s.close()
+
+
 def test_list_of_the_server_bounds_those_of_sandboxes(engine, world):
     s = NetServer(engine, world, EGRESS_ALLOWLIST=f"{WEB},*.wild.example", POOL=1).start()
     try:

@@ -493,6 +493,7 @@ def test_ports_that_cannot_be_had_are_told():
 def test_every_public_address_gives_every_name_its_ports():
     with guest.Sandbox(hosts=HOSTS) as b:
         assert b.egress("*")[0] == {"listeners": 2 + 3 * 2, "failed": 0}
+        assert b.egress("example.com", "example.com:443", "example.com:8443")[0] == {"listeners": 2 + 3, "failed": 0}
         assert b.egress()[0] == {"listeners": 2, "failed": 0}, "the last one counts"
         assert b"ConnectionRefusedError" in client(b, 'connect(80, "example.com")').wait().err
 
