@@ -77,20 +77,22 @@ own_kind(const struct egress_addr *a, int *error)
 	ssize_t n;
 
 	*error = 0;
-	if (ask(a) == -1)
-		fatal("netlink: asking for a route");
+	if (ask(a) == -1) {
+		*error = errno;
+		return NULL;
+	}
 	/* The kernel answers before send(2) returns; what is left of another question is passed
 	 * over. */
 	do
 		n = recv(netlink, &answer, sizeof(answer), 0);
 	while (n >= (ssize_t)sizeof(answer.head) && answer.head.nlmsg_seq != sequence);
+	if (n >= (ssize_t)NLMSG_LENGTH(sizeof(struct rtmsg)) &&
+	    answer.head.nlmsg_type == RTM_NEWROUTE)
+		return kind_of(((const struct rtmsg *)NLMSG_DATA(&answer.head))->rtm_type);
+	*error = EIO; /* it had no memory for an answer */
 	if (n >= (ssize_t)NLMSG_LENGTH(sizeof(struct nlmsgerr)) &&
-	    answer.head.nlmsg_type == NLMSG_ERROR) {
+	    answer.head.nlmsg_type == NLMSG_ERROR &&
+	    ((const struct nlmsgerr *)NLMSG_DATA(&answer.head))->error != 0)
 		*error = -((const struct nlmsgerr *)NLMSG_DATA(&answer.head))->error;
-		return NULL;
-	}
-	if (n < (ssize_t)NLMSG_LENGTH(sizeof(struct rtmsg)) ||
-	    answer.head.nlmsg_type != RTM_NEWROUTE)
-		fatalx("netlink: no answer to a question for a route");
-	return kind_of(((const struct rtmsg *)NLMSG_DATA(&answer.head))->rtm_type);
+	return NULL;
 }
