@@ -51,7 +51,7 @@ matches(const char *pattern, struct slice path, struct slice *id)
 static void
 parse_id(struct req *r)
 {
-	const char *prefix = strstr(r->route->pattern, "{sandbox_id}") != NULL ? "sb_" : "snap_";
+	int of_sandbox = strstr(r->route->pattern, "{sandbox_id}") != NULL;
 	char text[ID_TEXT_MAX];
 
 	r->id = 0;
@@ -59,7 +59,8 @@ parse_id(struct req *r)
 		return;
 	memcpy(text, r->id_text.p, r->id_text.n);
 	text[r->id_text.n] = '\0';
-	if (id_parse(text, prefix, &r->id) == -1)
+	if (id_parse(text, of_sandbox ? "sb_" : "snap_", &r->id) == -1 ||
+	    (of_sandbox && run_has(r->id)))
 		r->id = 0;
 }
 

@@ -16,6 +16,9 @@ struct route {
 /* Finds the route and runs it, or answers 404, 405 or, to OPTIONS, 204. */
 void route_request(struct req *);
 
+/* Whether this is the sandbox of a run: such a one is nobody's, and not found. */
+int run_has(uint64_t sandbox);
+
 /* The handlers, one file per noun. */
 #define ROUTE_X_HANDLER(method, body, access, pattern, handler) void handler(struct req *);
 ROUTE_TABLE(ROUTE_X_HANDLER)

@@ -5,6 +5,7 @@
  * its request for as long as a sandbox is being made for it.
  */
 #include <bsd/string.h>
+#include <bsd/sys/queue.h>
 #include <event2/buffer.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@
 struct run {
 	struct xfer x; /* the step under way */
 	struct req *r; /* NULL: it is over, and only the sandbox has to go */
+	LIST_ENTRY(run) entry;
 	struct m_ask ask;
 	uint64_t making;  /* the call of CREATE, until it is answered */
 	uint64_t leaving; /* kept for DESTROY, so that there is one */
@@ -47,7 +49,20 @@ struct run {
 	uint64_t snapshot;
 };
 
+static LIST_HEAD(, run) all = LIST_HEAD_INITIALIZER(all);
+
 static void run_exec(struct run *);
+
+int
+run_has(uint64_t sandbox)
+{
+	struct run *run;
+
+	LIST_FOREACH (run, &all, entry)
+		if (run->box == sandbox)
+			return 1;
+	return 0;
+}
 
 static void
 run_free(struct run *run)
@@ -58,6 +73,7 @@ run_free(struct run *run)
 		send_DESTROY(apid.managerd, run->leaving, &m, NULL, 0, -1);
 	else
 		call_cancel(run->leaving);
+	LIST_REMOVE(run, entry);
 	free(run);
 }
 
@@ -399,6 +415,7 @@ run_post(struct req *r)
 	}
 	if ((run = calloc(1, sizeof(*run))) == NULL)
 		fatal("calloc");
+	LIST_INSERT_HEAD(&all, run, entry);
 	run->r = r;
 	run->want = want;
 	run->code = buffer_new();

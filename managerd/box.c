@@ -150,7 +150,7 @@ box_count_leaving(void)
 int
 box_serves_run(const struct box *box)
 {
-	return box->run && box->state != BOX_CREATING;
+	return box->run && box->state != BOX_CREATING && box->state != BOX_DESTROYING;
 }
 
 void

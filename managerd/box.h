@@ -87,7 +87,7 @@ int box_shown(const struct box *);
 size_t box_count(void);
 /* Those that nobody can use any more while their rest is being removed. */
 size_t box_count_leaving(void);
-/* One that is for a run and was ready. */
+/* One that is for a run, and ready. */
 int box_serves_run(const struct box *);
 /* Calls fn for each, which may free that one. */
 void box_each(void (*fn)(struct box *, void *), void *arg);

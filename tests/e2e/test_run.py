@@ -451,14 +451,19 @@ def test_client_that_goes_away_ends_the_run(alone):
 
 def test_runs_are_in_no_list_and_not_in_the_data_directory_while_they_run(alone):
     result = {}
-    t = threading.Thread(target=lambda: result.update(run(alone, "import time; time.sleep(4); print(1)")))
+    t = threading.Thread(target=lambda: result.update(run(alone, "import time; time.sleep(15); print(1)")))
     t.start()
     assert wait_until(lambda: alone.on_engine()[0], 30)
     time.sleep(1)
     name = alone.on_engine()[0][0]
     box = re.search(r"sb_[0-9a-f]{16}", name)[0]
     assert alone.api.list() == [] and not list((alone.data / "sandboxes").glob("*.json"))
-    check_error(alone.api.ask("GET", f"/v1/sandboxes/{box}"), 404)
+    at, command = f"/v1/sandboxes/{box}", {"command": "true"}
+    for method, path, body in (
+        ("GET", at, None), ("POST", at + "/exec", command), ("POST", at + "/timeout", {"timeout_seconds": 9}), ("DELETE", at, None),
+        ("POST", at + "/snapshots", None), ("POST", at + "/rollback", {"snapshot_id": "snap_" + "0" * 16}), ("GET", at + "/files/list", None),
+    ):  # fmt: skip
+        assert check_error(alone.api.ask(method, path, json=body), 404) == f"sandbox {box} not found"
     t.join()
     assert result["stdout"] == "1\n"
 

@@ -103,6 +103,26 @@ fields_are_known_typed_and_may_be_null(void **state)
 }
 
 static void
+members_that_are_not_known_are_passed_over_where_that_is_said(void **state)
+{
+	static const struct field fields[] = {{"n", FIELD_INTEGER, 16}, {"o", FIELD_OBJECT, 0}};
+	struct refusal why;
+	json_t *body = json_pack("{s:i, s:{s:i}, s:i, s:n}", "n", 16, "o", "a", 1, "x", 1, "y");
+	json_t *v[2];
+
+	(void)state;
+	assert_int_equal(json_some_fields(body, fields, 2, v, &why), 0);
+	assert_int_equal(json_int(v[0], 0), 16);
+	assert_true(json_is_object(v[1]));
+	json_object_set_new(body, "o", json_array());
+	assert_int_equal(json_some_fields(body, fields, 2, v, &why), -1);
+	assert_string_equal(why.text, "o: must be an object");
+	assert_int_equal(json_some_fields(NULL, fields, 2, v, &why), 0);
+	assert_null(v[0]);
+	json_decref(body);
+}
+
+static void
 expect_nano(int64_t v, const char *text)
 {
 	struct evbuffer *out = evbuffer_new();
@@ -181,6 +201,7 @@ main(void)
 	    cmocka_unit_test(depth_is_bounded_before_parsing),
 	    cmocka_unit_test(scaled_numbers_are_never_zero_and_never_wrap),
 	    cmocka_unit_test(fields_are_known_typed_and_may_be_null),
+	    cmocka_unit_test(members_that_are_not_known_are_passed_over_where_that_is_said),
 	    cmocka_unit_test(decimal_numbers_are_written_shortest),
 	    cmocka_unit_test(a_character_over_three_pieces_stays_whole),
 	    cmocka_unit_test(every_byte_is_escaped_wherever_it_stands),
