@@ -123,6 +123,12 @@ audit_own(const char *action, const char *target, const char *why)
 	    json_pack("{s:s, s:s, s:s}", "action", action, "target", target, "reason", why));
 }
 
+static json_t *
+count_json(int64_t n)
+{
+	return n < 0 ? json_null() : json_integer((json_int_t)n);
+}
+
 void
 audit_dial(const struct audit_dial *d)
 {
@@ -134,10 +140,10 @@ audit_dial(const struct audit_dial *d)
 	if ((name = json_stringn(d->name, d->name_len)) == NULL)
 		name = json_string("(not UTF-8)");
 	address = d->address[0] == '\0' ? json_null() : text_json(d->address);
-	audit_append(json_pack("{s:s, s:s, s:o, s:o, s:i, s:s, s:o, s:I, s:I, s:I}", "action",
+	audit_append(json_pack("{s:s, s:s, s:o, s:o, s:i, s:s, s:o, s:o, s:o, s:I}", "action",
 	    "egress", "target", id_text(id, "sb_", d->sandbox), "name", name, "address", address,
 	    "port", (int)d->port, "verdict", verdicts[d->verdict], "reason", text_json(d->why),
-	    "bytes_in", (json_int_t)d->bytes_in, "bytes_out", (json_int_t)d->bytes_out,
+	    "bytes_in", count_json(d->bytes_in), "bytes_out", count_json(d->bytes_out),
 	    "duration_us", (json_int_t)d->duration_us));
 }
 

@@ -32,7 +32,7 @@ struct audit_dial {
 	uint16_t port;
 	uint32_t verdict; /* enum dial_verdict */
 	const char *why;
-	int64_t bytes_in; /* into the sandbox */
+	int64_t bytes_in; /* into the sandbox; -1: not known */
 	int64_t bytes_out;
 	int64_t duration_us;
 };

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/ids.h"
 #include "common/log.h"
 #include "managerd/audit.h"
 #include "managerd/box.h"
@@ -34,6 +35,7 @@ struct dial {
 	uint64_t asked; /* sessiond's number */
 	int answered;
 	int let_out; /* the answer was DIAL_OK */
+	int64_t begun_us;
 	uint16_t port;
 	size_t name_len;
 	char name[DIAL_NAME_MAX];
@@ -81,6 +83,7 @@ dial_request(struct session *s, struct msg *m)
 	d->sandbox = s->sandbox;
 	d->asked = m->id;
 	d->port = ask->port;
+	d->begun_us = time_boot_us();
 	d->name_len = m->tail_len;
 	memcpy(d->name, m->tail, m->tail_len);
 	LIST_INSERT_HEAD(&dials[d->id % BUCKETS], d, entry);
@@ -133,6 +136,32 @@ tick(evutil_socket_t fd, short what, void *arg)
 	box_each(denials_say, NULL);
 }
 
+/* A line for each that was let out and whose end nobody will tell. */
+static void
+dial_stop(void)
+{
+	struct dial *d;
+
+	for (size_t i = 0; i < BUCKETS; i++)
+		while ((d = LIST_FIRST(&dials[i])) != NULL) {
+			struct audit_dial line = {.sandbox = d->sandbox,
+			    .name = d->name,
+			    .name_len = d->name_len,
+			    .address = "",
+			    .port = d->port,
+			    .verdict = DIAL_OK,
+			    .why = "the server ended",
+			    .bytes_in = -1,
+			    .bytes_out = -1,
+			    .duration_us = time_boot_us() - d->begun_us};
+
+			if (d->let_out)
+				audit_dial(&line);
+			LIST_REMOVE(d, entry);
+			free(d);
+		}
+}
+
 void
 dial_start(void)
 {
@@ -142,6 +171,8 @@ dial_start(void)
 	if ((ticker = event_new(mgr.base, -1, EV_PERSIST, tick, NULL)) == NULL ||
 	    event_add(ticker, &second) == -1)
 		fatalx("dial: out of memory");
+	if (atexit(dial_stop) != 0)
+		fatalx("dial: atexit");
 }
 
 static void

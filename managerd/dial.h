@@ -8,7 +8,7 @@ struct chan;
 struct msg;
 struct session;
 
-void dial_start(void); /* its timer */
+void dial_start(void); /* its timer, and what is to be done at the end */
 /* S_DIAL of a session that is up: 0, or -1 when it makes no sense. */
 int dial_request(struct session *, struct msg *);
 /* egressd's word. */

@@ -5,6 +5,7 @@
 #include <bsd/string.h>
 #include <event2/event.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,9 +170,18 @@ warm_up(void)
 	instance_warm();
 }
 
+/* The parent ends all of us: what exit(3) has to do is done. */
+static void
+on_term(evutil_socket_t sig, short what, void *arg)
+{
+	(void)sig, (void)what, (void)arg;
+	exit(0);
+}
+
 int
 main(void)
 {
+	struct event *term;
 	struct chan *parent;
 
 	child_setup(&mgr.child, "managerd", 3);
@@ -186,6 +196,9 @@ main(void)
 	    DOCKERD_PROXY, engine_message, peer_gone, (void *)"dockerd-proxy");
 	mgr.egress = chan_event_new(mgr.base, FD_THIRD, &managerd_egressd_proto, MANAGERD, EGRESSD,
 	    dial_message, peer_gone, (void *)"egressd");
+	if ((term = evsignal_new(mgr.base, SIGTERM, on_term, NULL)) == NULL ||
+	    event_add(term, NULL) == -1)
+		fatalx("event: SIGTERM");
 	data_open();
 	session_start();
 	dial_start();

@@ -223,3 +223,22 @@ def test_connection_that_was_let_out_and_then_refused_has_its_line_in_a_flood(st
     assert wait_until(lambda: sum(x.get("count", 1) for x in lines(data)) == 61), len(lines(data))
     assert len(lines(data)) < 61
     assert [x["bytes_out"] for x in lines(data) if x.get("name") == "drain.example"] == [10 << 30]
+
+
+def test_connection_that_is_open_when_the_server_ends_has_its_line(start, data):
+    def term(server):
+        os.kill(server.p.pid, signal.SIGTERM)
+
+    for n, end_it in enumerate((term, lambda s: s.egress.close(), lambda s: s.p.parent.close())):
+        server = start()
+        session = server.session_of(server.box(egress=["a.example"]))[0]
+        m = dial(server, session, name=b"open.example")
+        server.egress.send("E_DIALED", m.id, {"verdict": layout.DIAL_OK})
+        assert wait_until(lambda s=session: s.dialed)
+        dial(server, session, id=8)  # nobody has answered: it was not let out
+        end_it(server)
+        assert server.p.wait(10) == 0
+        line = lines(data)[-1]
+        assert len(lines(data)) == n + 1
+        assert (line["name"], line["verdict"], line["reason"]) == ("open.example", "ok", "the server ended")
+        assert line["bytes_in"] is line["bytes_out"] is line["address"] is None
