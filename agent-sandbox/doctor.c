@@ -103,7 +103,7 @@ check_users(void)
 		}
 	}
 	if (!missing)
-		doctor_say(FINDING_OK, "the four users of the programs exist");
+		doctor_say(FINDING_OK, "the users of the programs exist");
 }
 
 static void

@@ -27,7 +27,7 @@ def untouched(hostile):
     memory, descriptors = hostile.memory(), hostile.descriptors()
     yield
     after = hostile.pids()
-    for name in ("agent-sandboxd", "apid", "managerd", "dockerd-proxy"):
+    for name in ("agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd"):
         assert before[name] == after[name], f"{name} was restarted:\n{hostile.tail()}"
     hostile.api.clear()
     assert wait_until(lambda: hostile.descriptors() <= descriptors + 2), (descriptors, hostile.descriptors())

@@ -11,6 +11,7 @@ with what the C compiler says).
 """
 
 import array
+import contextlib
 import decimal
 import os
 import pwd
@@ -210,6 +211,17 @@ class Gone(EOFError):
     """The other end has closed the channel or the data socket."""
 
 
+@contextlib.contextmanager
+def reading(sock, timeout):
+    """The timeout is this one read's: what is sent afterwards may take its time on a busy machine."""
+    before = sock.gettimeout()
+    sock.settimeout(max(0.001, timeout))
+    try:
+        yield
+    finally:
+        sock.settimeout(30 if before is None else before)
+
+
 class Chan:
     """One end of a channel. Takes over the socket."""
 
@@ -229,9 +241,9 @@ class Chan:
         self.sock.sendmsg([struct.pack("=IIQ", type, length, id), body], control)
 
     def recv(self, timeout=30):
-        self.sock.settimeout(timeout)
         try:
-            data, control, flags, _ = self.sock.recvmsg(65537, socket.CMSG_SPACE(64), socket.MSG_CMSG_CLOEXEC)
+            with reading(self.sock, timeout):
+                data, control, flags, _ = self.sock.recvmsg(65537, socket.CMSG_SPACE(64), socket.MSG_CMSG_CLOEXEC)
         except ConnectionResetError:
             raise Gone("channel") from None
         if data == b"":
@@ -316,8 +328,8 @@ class Records:
     def recv(self, timeout=30):
         end = time.monotonic() + timeout
         while (parsed := parse_record(self.rest)) is None:
-            self.sock.settimeout(max(0.001, end - time.monotonic()))
-            more = self.sock.recv(1 << 18)
+            with reading(self.sock, end - time.monotonic()):
+                more = self.sock.recv(1 << 18)
             if not more:
                 raise Gone(f"data socket, {len(self.rest)} bytes of a record left")
             self.rest += more
@@ -371,8 +383,8 @@ class Frames:
     def recv(self, timeout=30):
         end = time.monotonic() + timeout
         while (parsed := parse_frame(self.rest)) is None:
-            self.sock.settimeout(max(0.001, end - time.monotonic()))
-            more = self.sock.recv(1 << 18)
+            with reading(self.sock, end - time.monotonic()):
+                more = self.sock.recv(1 << 18)
             if not more:
                 raise Gone("guest stream")
             self.rest += more
