@@ -213,8 +213,8 @@ create_room(struct request *rq)
 	if (box_count() >= max)
 		request_retry(rq, 429, 5,
 		    "the limit of %zu sandboxes is reached; delete one or try again later", max);
-	else if (box_count_leaving() >= max)
-		request_retry(rq, 429, 1, "%zu sandboxes are still being removed; try again", max);
+	else if (box_count() + box_count_leaving() >= 2 * max)
+		request_retry(rq, 429, 1, "too many sandboxes are still being removed; try again");
 	else
 		return 0;
 	return -1;
