@@ -80,6 +80,20 @@ object_seconds(const struct usage *u, double seconds)
 	return json_integer((json_int_t)whole);
 }
 
+void
+object_egress(const struct usage *u, json_t *body, const struct texts *list, int none)
+{
+	json_t *entries = json_array();
+
+	if (none && list->n > 0)
+		options_wrong(u, "--egress and --no-egress cannot both be");
+	for (size_t i = 0; i < list->n; i++)
+		json_array_append_new(entries, object_text(u, list->v[i]));
+	if (none || list->n > 0)
+		json_object_set(body, "egress_allowlist", entries);
+	json_decref(entries);
+}
+
 int
 object_print_id(json_t *answer)
 {
@@ -120,7 +134,7 @@ void
 object_print(const json_t *answer)
 {
 	const char *name;
-	char left[64];
+	char text[64];
 	json_t *v;
 
 	client_check(answer, "id");
@@ -131,8 +145,10 @@ object_print(const json_t *answer)
 	json_object_foreach ((json_t *)(uintptr_t)answer, name, v) {
 		print_member(name, v);
 	}
-	if (json_object_get(answer, "expires_at") != NULL)
-		printf("%-20s  %s\n", "left", object_left(answer, left));
+	if (json_object_get(answer, "expires_at") == NULL)
+		return;
+	printf("%-20s  %s\n", "way out", object_way_out(answer, text));
+	printf("%-20s  %s\n", "left", object_left(answer, text));
 }
 
 int
@@ -160,6 +176,19 @@ object_left(const json_t *sandbox, char buf[64])
 	char left[SHOW_TIME_MAX];
 
 	snprintf(buf, 64, "%s", at == -1 ? "-" : show_duration(left, at - time(NULL)));
+	return buf;
+}
+
+char *
+object_way_out(const json_t *sandbox, char buf[64])
+{
+	size_t n = json_array_size(json_object_get(sandbox, "egress_allowlist"));
+
+	if (n > 0)
+		snprintf(buf, 64, "list of %zu", n);
+	else
+		snprintf(buf, 64, "%s",
+		    json_is_true(json_object_get(sandbox, "network")) ? "network" : "none");
 	return buf;
 }
 

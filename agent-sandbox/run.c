@@ -21,7 +21,8 @@ static struct {
 	const char *language, *code, *from;
 	double timeout;
 	long long memory;
-	int snapshot;
+	int snapshot, no_egress;
+	struct texts egress;
 } options;
 
 static const struct option_row rows[] = {
@@ -33,6 +34,10 @@ static const struct option_row rows[] = {
     {"snapshot", 's', OPTION_FLAG, &options.snapshot, NULL,
 	"keep its workspace; the id goes to standard error"},
     {"from", 0, OPTION_TEXT, &options.from, "SNAPSHOT", "what is in its workspace at the start"},
+    {"egress", 0, OPTION_LIST, &options.egress, "HOST",
+	"reaches HOST (name, name:port, *.name, address) and nothing else"},
+    {"no-egress", 0, OPTION_FLAG, &options.no_egress, NULL,
+	"reaches nothing, also where the server has a list of its own"},
     {0},
 };
 const struct usage usage_run = {"run", "[FILE]",
@@ -121,6 +126,7 @@ make_request(const char *name)
 	json_object_set_new(request, "limits", limits);
 	if (options.snapshot)
 		json_object_set_new(request, "snapshot", json_true());
+	object_egress(&usage_run, request, &options.egress, options.no_egress);
 	return request;
 }
 

@@ -12,8 +12,8 @@ static struct {
 	const char *image, *idempotency_key;
 	double cpus, timeout;
 	long long memory_mb, pids;
-	int network, writable;
-	struct texts env, labels;
+	int network, no_egress, writable;
+	struct texts egress, env, labels;
 } create;
 
 static const struct option_row create_rows[] = {
@@ -23,6 +23,10 @@ static const struct option_row create_rows[] = {
     {"memory", 'm', OPTION_MB, &create.memory_mb, "MB", "memory in MiB, or such as 2g"},
     {"pids", 0, OPTION_WHOLE, &create.pids, "N", "processes and threads at once"},
     {"network", 'n', OPTION_FLAG, &create.network, NULL, "with a way to the network"},
+    {"egress", 0, OPTION_LIST, &create.egress, "HOST",
+	"reaches HOST (name, name:port, *.name, address) and nothing else"},
+    {"no-egress", 0, OPTION_FLAG, &create.no_egress, NULL,
+	"reaches nothing, also where the server has a list of its own"},
     {"writable", 0, OPTION_FLAG, &create.writable, NULL,
 	"all of the file system can be written, not only /workspace and /tmp"},
     {"env", 'e', OPTION_LIST, &create.env, "NAME=VALUE", "for every command; NAME takes yours"},
@@ -41,6 +45,9 @@ verb_create(int argc, char **argv)
 	int n;
 	char **words = options_read(&usage_create, argc, argv, &n);
 
+	if (create.network && (create.egress.n > 0 || create.no_egress))
+		options_wrong(&usage_create, "--network and --%s cannot both be",
+		    create.no_egress ? "no-egress" : "egress");
 	if (n == 1 && create.image != NULL)
 		options_wrong(&usage_create, "the image is given twice");
 	if (n == 1)
@@ -58,6 +65,7 @@ verb_create(int argc, char **argv)
 		json_object_set_new(body, "pids_limit", json_integer(create.pids));
 	if (create.network)
 		json_object_set_new(body, "network", json_true());
+	object_egress(&usage_create, body, &create.egress, create.no_egress);
 	if (create.writable)
 		json_object_set_new(body, "read_only_rootfs", json_false());
 	if (create.env.n > 0)
@@ -95,7 +103,7 @@ list_row(struct table *t, const json_t *s)
 	table_cell(t, text);
 	snprintf(text, sizeof(text), "%lld MiB", (long long)client_number(s, "memory_mb"));
 	table_cell(t, text);
-	table_cell(t, json_is_true(json_object_get(s, "network")) ? "yes" : "no");
+	table_cell(t, object_way_out(s, text));
 	table_cell(t, object_left(s, text));
 	table_cell(t, object_labels(s));
 }
@@ -104,7 +112,7 @@ int
 verb_ls(int argc, char **argv)
 {
 	static const char *const headings[] = {
-	    "ID", "STATUS", "IMAGE", ">CPUS", ">MEMORY", "NETWORK", ">LEFT", "LABELS"};
+	    "ID", "STATUS", "IMAGE", ">CPUS", ">MEMORY", "WAY OUT", ">LEFT", "LABELS"};
 	json_t *answer;
 	const json_t *list, *one;
 	struct table *t;

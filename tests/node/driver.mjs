@@ -32,6 +32,9 @@ const OPTIONS = [
   "label",
   "encoding",
   "detail",
+  "egress_allowlist",
+  "language",
+  "max_output_bytes",
 ];
 
 const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
@@ -77,6 +80,7 @@ const CALLS = {
   get_snapshot: (o, a) => client().getSnapshot(a.snapshot, o),
   delete_snapshot: (o, a) => client().deleteSnapshot(a.snapshot, o),
   fork: (o, a) => client().fork(a.snapshot, o),
+  run: (o, a) => client().run(a.code, { ...o, snapshot: a.snapshot, snapshotId: a.snapshot_id }),
 };
 
 /** Calls of a sandbox. */

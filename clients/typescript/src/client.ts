@@ -3,9 +3,19 @@
 import { SandboxConfigError } from "./errors.js";
 import { Http, place, type Fetch, type Request } from "./http.js";
 import { Link, segment, snapshotId } from "./link.js";
-import { fields, type CallOptions, type CreateOptions, type ForkOptions } from "./options.js";
+import { fields, type CallOptions, type CreateOptions, type ForkOptions, type ProgramOptions } from "./options.js";
 import { Sandbox } from "./sandbox.js";
-import { list, toHealth, toSandbox, toSnapshot, type Health, type SandboxData, type SnapshotInfo } from "./types.js";
+import {
+  list,
+  toHealth,
+  toProgramResult,
+  toSandbox,
+  toSnapshot,
+  type Health,
+  type ProgramResult,
+  type SandboxData,
+  type SnapshotInfo,
+} from "./types.js";
 
 /** The longest that a server pulls an image, in seconds, and some. */
 const PULL = 660;
@@ -89,6 +99,27 @@ export class SandboxClient {
       egress_allowlist: options.egressAllowlist,
     });
     return new Sandbox(this.#link, await this.#link.make("/v1/sandboxes", json, options));
+  }
+
+  /**
+   * Runs a program to its end in a sandbox of its own, of which nothing is left. A program that fails is a result; past its time limit
+   * it is a `SandboxAPIError` whose `statusCode` is 408. It is never run twice.
+   */
+  async run(code: string, options: ProgramOptions = {}): Promise<ProgramResult> {
+    const limits = fields({
+      timeout_seconds: options.timeoutSeconds,
+      memory_mb: options.memoryMb,
+      max_output_bytes: options.maxOutputBytes,
+    });
+    const json = fields({
+      code,
+      language: options.language,
+      limits: Object.keys(limits).length > 0 ? limits : undefined,
+      snapshot: options.snapshot || undefined,
+      snapshot_id: options.snapshotId ? snapshotId(options.snapshotId) : undefined,
+      egress_allowlist: options.egressAllowlist,
+    });
+    return this.#link.run("/v1/run", json, options.timeoutSeconds ?? 0, options.signal, toProgramResult);
   }
 
   /** @throws SandboxNotFoundError if there is none, or not any longer */

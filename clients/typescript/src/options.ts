@@ -1,6 +1,7 @@
 /** What the calls take. A member that is undefined or null is not given: the server's default holds. */
 
 import type { Content, Progress } from "./body.js";
+import type { SnapshotInfo } from "./types.js";
 
 type Optional<T> = T | null | undefined;
 
@@ -16,7 +17,7 @@ export interface TransferOptions extends CallOptions {
 export interface ForkOptions extends CallOptions {
   /** Time to live in whole seconds, from when it is ready. */
   timeoutSeconds?: Optional<number>;
-  /** Whether there is a way out. */
+  /** Whether it reaches the network. */
   network?: Optional<boolean>;
   /** Above 0; fractions are fine. */
   cpus?: Optional<number>;
@@ -37,7 +38,27 @@ export interface CreateOptions extends ForkOptions {
   env?: Optional<Record<string, string>>;
   /** To find it by: see `listSandboxes`. */
   labels?: Optional<Record<string, string>>;
-  /** `host` or `host:port`, if the server can do that. */
+  /**
+   * The hosts that it can reach, and nothing else: `host`, `host:port`, `*.host`, an address, a CIDR. Empty: none. Not given: the
+   * server's own list, if it has one, else none. Not together with `network: true`.
+   */
+  egressAllowlist?: Optional<readonly string[]>;
+}
+
+export interface ProgramOptions extends CallOptions {
+  /** `"python"`, which it is if not given, or `"javascript"`, which is also called `"node"`. */
+  language?: Optional<string>;
+  /** In whole seconds, 1 to 300. */
+  timeoutSeconds?: Optional<number>;
+  /** In MiB, from 16; `limitsApplied` of the result says what it was. */
+  memoryMb?: Optional<number>;
+  /** Of both streams together, from 1024. */
+  maxOutputBytes?: Optional<number>;
+  /** Keep `/workspace`: `snapshotId` of the result names what was kept. */
+  snapshot?: Optional<boolean>;
+  /** What is in `/workspace` at the start; nothing if not given. */
+  snapshotId?: Optional<SnapshotInfo | string>;
+  /** As of a sandbox. */
   egressAllowlist?: Optional<readonly string[]>;
 }
 

@@ -14,6 +14,7 @@ export interface SandboxData {
   readonly memoryMb: number;
   /** Processes and threads. */
   readonly pidsLimit: number;
+  /** Whether it reaches the network. */
   readonly network: boolean;
   readonly readOnlyRootfs: boolean;
   readonly createdAt: string;
@@ -22,6 +23,7 @@ export interface SandboxData {
   readonly sourceSnapshotId: string | null;
   readonly labels: Readonly<Record<string, string>>;
   readonly backend: string;
+  /** The hosts that it can reach; empty: none; null: it has no list (see `network`). */
   readonly egressAllowlist: readonly string[] | null;
 }
 
@@ -128,6 +130,31 @@ export interface RunResult {
   readonly truncated: boolean;
 }
 
+/** What became of a program that `SandboxClient.run` ran. Bytes that are not UTF-8 are U+FFFD. */
+export interface ProgramResult {
+  readonly stdout: string;
+  readonly stderr: string;
+  /** The program's own; 128 + N when signal N ended it. */
+  readonly exitCode: number;
+  /** In milliseconds. */
+  readonly durationMs: number;
+  readonly language: string;
+  readonly backend: string;
+  /** What was kept of `/workspace`. */
+  readonly snapshotId: string | null;
+  readonly limitsApplied: { readonly timeoutSeconds: number; readonly memoryMb: number };
+  /** Whether something was ended for want of memory. */
+  readonly oomKilled: boolean;
+  /** Whether there was no way out but `egressAllowlist`. */
+  readonly networkIsolated: boolean;
+  /** The hosts that it could reach. */
+  readonly egressAllowlist: readonly string[];
+  /** Whether there was more output than was kept. */
+  readonly truncated: boolean;
+  /** It ended with exit code 0. */
+  readonly ok: boolean;
+}
+
 /** Thrown by the functions below; who asked says where the answer came from. */
 export class Misshapen extends Error {}
 
@@ -142,6 +169,12 @@ export function list(value: unknown, name: string): unknown[] {
   const items = object(value)[name];
   if (!Array.isArray(items)) throw new Misshapen(`has no list "${name}"`);
   return items;
+}
+
+function texts(value: unknown, name: string): string[] {
+  const items = list(value, name);
+  if (!items.every((item) => typeof item === "string")) throw new Misshapen(`has no list of texts "${name}"`);
+  return items as string[];
 }
 
 interface Kinds {
@@ -177,7 +210,7 @@ export function toSandbox(value: unknown): SandboxData {
     sourceSnapshotId: maybe(o, "source_snapshot_id", "string"),
     labels: object(o["labels"] ?? {}) as Record<string, string>,
     backend: maybe(o, "backend", "string") ?? "",
-    egressAllowlist: Array.isArray(o["egress_allowlist"]) ? (o["egress_allowlist"] as string[]) : null,
+    egressAllowlist: o["egress_allowlist"] == null ? null : texts(o, "egress_allowlist"),
   };
 }
 
@@ -281,7 +314,26 @@ export function toRunResult(value: unknown): RunResult {
     limits_applied: { timeout_seconds: field(limits, "timeout_seconds", "number"), memory_mb: field(limits, "memory_mb", "number") },
     oom_killed: field(o, "oom_killed", "boolean"),
     network_isolated: field(o, "network_isolated", "boolean"),
-    egress_allowlist: list(o, "egress_allowlist") as string[],
+    egress_allowlist: texts(o, "egress_allowlist"),
     truncated: field(o, "truncated", "boolean"),
+  };
+}
+
+export function toProgramResult(value: unknown): ProgramResult {
+  const r = toRunResult(value);
+  return {
+    stdout: r.stdout,
+    stderr: r.stderr,
+    exitCode: r.exit_code,
+    durationMs: r.duration_ms,
+    language: r.language,
+    backend: r.backend,
+    snapshotId: r.snapshot_id,
+    limitsApplied: { timeoutSeconds: r.limits_applied.timeout_seconds, memoryMb: r.limits_applied.memory_mb },
+    oomKilled: r.oom_killed,
+    networkIsolated: r.network_isolated,
+    egressAllowlist: r.egress_allowlist,
+    truncated: r.truncated,
+    ok: r.exit_code === 0,
   };
 }

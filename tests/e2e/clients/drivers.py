@@ -2,7 +2,7 @@
 
 A driver has a method call(NAME, **arguments) that gives the API's own JSON, and raises Failure. Names: health create get list_sandboxes
 refresh destroy set_timeout exec exec_stream read_file read_text write_file list_files upload download upload_folder download_folder
-snapshot list_snapshots get_snapshot delete_snapshot rollback fork. exec_stream calls events(event) for each event.
+snapshot list_snapshots get_snapshot delete_snapshot rollback fork run. exec_stream calls events(event) for each event.
 """
 
 import asyncio
@@ -72,6 +72,8 @@ class _InProcess:
 
     def target(self, client, sandbox_class, name, args):
         """The bound method, and its arguments by position and by name."""
+        if name == "run":
+            return client.run, [args.pop("code")]
         if name in self.OF_CLIENT:
             first = args.pop("snapshot", None) or args.pop("sandbox", None)
             return getattr(client, name), [first] if first else []
@@ -197,7 +199,7 @@ class CommandDriver:
         text = p.stderr.decode().removesuffix("\n").removeprefix("agent-sandbox: ")
         kinds = {
             1: ({"api", "exists", "local", "interrupted", "usage"}, None), 2: ({"config", "usage"}, None), 3: ({"api"}, (404, 410)),
-            4: ({"api"}, (401, 403)), 5: (self.NET, None), 125: ({"api", "interrupted", *self.NET}, None),
+            4: ({"api"}, (401, 403)), 5: (self.NET, None), 124: ({"api"}, (408,)), 125: ({"api", "interrupted", *self.NET}, None),
         }  # fmt: skip
         types, statuses = kinds[p.returncode]
         return Failure(types, text, statuses)
@@ -213,15 +215,27 @@ class CommandDriver:
     def options(known, args):
         return [w for k, flag in known.items() if args.get(k) is not None for w in (flag, args[k])]
 
-    def do_create(self, image=None, env=None, labels=None, network=False, read_only_rootfs=True, **args):
+    @staticmethod
+    def way_out(entries):
+        """Options for an egress_allowlist."""
+        return ["--no-egress"] if entries == [] else [w for e in entries or [] for w in ("--egress", e)]
+
+    def do_create(self, image=None, env=None, labels=None, network=False, read_only_rootfs=True, egress_allowlist=None, **args):
         words = self.options(
             {"cpus": "--cpus", "memory_mb": "--memory", "pids_limit": "--pids", "timeout_seconds": "--timeout",
              "idempotency_key": "--idempotency-key"}, args,
         )  # fmt: skip
         words += [w for k, v in (env or {}).items() for w in ("--env", f"{k}={v}")]
         words += [w for k, v in (labels or {}).items() for w in ("--label", f"{k}={v}")]
-        words += ["--network"] * network + ["--writable"] * (not read_only_rootfs) + ([image] if image else [])
+        words += (
+            self.way_out(egress_allowlist) + ["--network"] * network + ["--writable"] * (not read_only_rootfs) + ([image] if image else [])
+        )
         return self.json("create", *words)
+
+    def do_run(self, code, language=None, snapshot=False, snapshot_id=None, egress_allowlist=None, **args):
+        words = self.options({"timeout_seconds": "--timeout", "memory_mb": "--memory"}, args)
+        words += (["-l", language] if language else []) + (["--from", snapshot_id] if snapshot_id else [])
+        return self.json("run", *words, *self.way_out(egress_allowlist), *["--snapshot"] * snapshot, "-c", code)
 
     def do_get(self, sandbox):
         return self.json("show", sandbox)

@@ -11,52 +11,13 @@ import time
 
 import pytest
 import trap as t
-from drivers import DRIVERS, Failure, TypeScriptDriver, listing
-from harness import KEY, ROOT
+from drivers import DRIVERS, Failure, listing
+from harness import KEY
 from machine import SLACK, free_port, wait_until
 
 OF_SDKS = pytest.mark.parametrize("kind", [name for name in DRIVERS if name != "command"], indirect=True)
 HOSTILE = "\x1b[31mred\x1b[0m\x07\rnext\nline\u202e"
 HIDDEN = "\x7f\x9b\xad\u061c\u180e\u200b\u200e\u200f\u2028\u202a\u202e\u2060\u2066\u206f\ufeff\ufff9\U000e0041"
-
-
-@pytest.fixture(scope="session")
-def built():
-    subprocess.run(["make", "-s", "--no-print-directory", "clients-typescript"], cwd=ROOT, check=True, stdin=subprocess.DEVNULL)
-
-
-@pytest.fixture(params=list(DRIVERS))
-def kind(request):
-    if request.param == TypeScriptDriver.name:
-        request.getfixturevalue("built")
-    return DRIVERS[request.param]
-
-
-@pytest.fixture(scope="module")
-def drivers():
-    """Those that are processes are used again."""
-    made = {}
-    yield made
-    for d in made.values():
-        d.close()
-
-
-@pytest.fixture
-def reach(kind, drivers):
-    """reach(url, key, timeout=, retries=): a driver."""
-
-    def one(url, key=KEY, **options):
-        which = (kind, url, key, *sorted(options.items()))
-        if which not in drivers:
-            drivers[which] = kind(url, key, **options)
-        return drivers[which]
-
-    return one
-
-
-@pytest.fixture
-def to(reach, server):
-    return reach(server.url)
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,23 @@ def test_create_hands_on_every_option(cli, api):
     assert cli.ok("exec", made["id"], "echo $A $MINE") == "b=c yours\n"
 
 
+def test_list_and_show_tell_the_way_out(cli, api):
+    told = {}
+    for words, way in (
+        (["--no-egress"], "none"),
+        (["-n"], "network"),
+        (["--egress", "a.example", "--egress", "b.example:8443"], "list of 2"),
+    ):
+        told[cli.ok("create", *words).strip()] = way
+    api.sandboxes += told
+    head, *rows = cli.ok("ls").splitlines()
+    at = slice(head.index("WAY OUT"), head.index("LEFT"))
+    assert {r.split()[0]: r[at].split("  ")[0] for r in rows if r.split()[0] in told} == told
+    for box, way in told.items():
+        assert re.search(rf"^way out +{way}$", cli.ok("show", box), re.M)
+    assert "b.example:8443" in cli.ok("show", list(told)[-1])
+
+
 def test_create_with_an_idempotency_key_gives_the_same_again(cli, api):
     made = {cli.ok("create", "--idempotency-key", f"k{os.getpid()}").strip() for _ in range(3)}
     api.sandboxes += made
@@ -322,7 +339,9 @@ def test_url_may_have_a_slash_or_a_path(server):
     "words",
     [
         ["create", "a", "b"], ["create", "--cpus", "0"], ["create", "--cpus", "nan"], ["create", "--memory", "1x"], ["create", "-t", "-1"],
-        ["create", "-t"], ["create", "--label", "x"], ["create", "--env", "NOT_SET_HERE"], ["create", "--pids", "1.5"], ["ls", "x"], ["show"],
+        ["create", "-t"], ["create", "--label", "x"], ["create", "--env", "NOT_SET_HERE"], ["create", "--pids", "1.5"], ["ls", "x"],
+        ["create", "--egress"], ["create", "--egress", "a", "--no-egress"], ["create", "-n", "--egress", "a"], ["create", "-n", "--no-egress"],
+        ["show"],
         ["show", "a", "b"], ["timeout", "sb_x"], ["timeout", "sb_x", "soon"], ["rm"], ["snapshot"], ["rollback", "sb_x"], ["fork"],
         ["fork", "-n", "--no-network", "snap_x"], ["cat"], ["cat", "sb_x"], ["put"], ["put", "x"], ["files"], ["cp", "a"], ["cp", "a", "b"],
         ["cp", "a:b", "c:d"], ["ls", "--nope"], ["ls", "-z"], ["ls", "--json=1"], ["--nope", "ls"], ["nope"], [], ["openapi", "x"],
@@ -334,7 +353,10 @@ def test_wrong_use_is_status_2_and_says_what_is_wrong(words):
 
 
 def test_wrong_use_of_exec_is_not_taken_for_the_commands_status():
-    for words in (["exec"], ["exec", "sb_x"], ["exec", "-t", "x", "sb_x", "true"], ["exec", "--events", "--json", "sb_x", "true"]):
+    for words in (
+        ["exec"], ["exec", "sb_x"], ["exec", "-t", "x", "sb_x", "true"], ["exec", "--events", "--json", "sb_x", "true"],
+        ["run", "-c", "1", "--egress"], ["run", "-c", "1", "--egress", "a", "--no-egress"],
+    ):  # fmt: skip
         assert Cli("http://127.0.0.1:1")(*words).returncode == 125
 
 

@@ -91,8 +91,11 @@ def test_verbs(shell):
 
 
 def test_options_of_a_verb(shell):
-    assert {"--image", "--timeout", "--network", "--json", "--help"} <= shell("http://127.0.0.1:1", "agent-sandbox create --")
+    assert {"--image", "--timeout", "--network", "--egress", "--no-egress", "--json", "--help"} <= shell(
+        "http://127.0.0.1:1", "agent-sandbox create --"
+    )
     assert {"--force", "--all-links"} <= shell("http://127.0.0.1:1", "agent-sandbox cp --")
+    assert {"--language", "--egress", "--no-egress"} <= shell("http://127.0.0.1:1", "agent-sandbox run --")
 
 
 def test_ids(shell, server, box):

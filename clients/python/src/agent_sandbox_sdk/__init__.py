@@ -5,7 +5,8 @@
     with SandboxClient() as client, client.create() as sandbox:
         print(sandbox.exec("python3 -c 'print(6 * 7)'").stdout)
 
-AsyncSandboxClient is the same for asyncio, AgentboxClient for one-shot runs.
+and ``client.run("print(6 * 7)")`` runs one program in a sandbox of its own. AsyncSandboxClient is the same for asyncio;
+AgentboxClient has the names of an older system.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ._errors import (
     SandboxTimeoutError,
     SandboxUnreachableError,
 )
-from ._models import ExecDetail, ExecEvent, ExecResult, FileInfo, SnapshotInfo
+from ._models import ExecDetail, ExecEvent, ExecResult, FileInfo, RunResult, SnapshotInfo
 from .agentbox import AgentboxClient, AgentboxError
 from .aio import AsyncExecStream, AsyncSandbox, AsyncSandboxClient, PendingSandbox
 from .client import DEFAULT_URL, ExecStream, Sandbox, SandboxClient
@@ -43,6 +44,7 @@ __all__ = [
     "ExecStream",
     "FileInfo",
     "PendingSandbox",
+    "RunResult",
     "Sandbox",
     "SandboxAPIError",
     "SandboxAnswerError",

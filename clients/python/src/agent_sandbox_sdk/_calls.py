@@ -14,7 +14,7 @@ from urllib.parse import quote
 from ._archive import FolderSink, FolderSource
 from ._errors import SandboxNotFoundError, one_line
 from ._files import FileSink, FileSource, ObjectSource, PathLike, source_of
-from ._models import ExecResult, FileInfo, SnapshotInfo, objects, sandbox_fields
+from ._models import ExecResult, FileInfo, RunResult, SnapshotInfo, objects, sandbox_fields
 from ._wire import Answer, Call, Download, Progress, Request, Source
 
 T = TypeVar("T")
@@ -49,6 +49,13 @@ def _given(**fields: object) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def _hosts(entries: Optional[Sequence[str]]) -> Optional[list[str]]:
+    """A list of hosts. A string is a sequence of strings, too, but nobody means that."""
+    if isinstance(entries, str):
+        raise TypeError("egress_allowlist must be a list of hosts, not a string")
+    return None if entries is None else list(entries)
+
+
 def _object(make: Callable[[Fields], T]) -> Callable[[Answer], T]:
     return lambda answer: make(answer.json())
 
@@ -71,25 +78,38 @@ def short_health() -> Call[dict[str, Any]]:
     return Call(Request("GET", "/health", safe=True), _object(dict))
 
 
-def run(
-    code: str,
-    language: str,
-    timeout_seconds: Optional[int],
-    snapshot: bool,
-    snapshot_id: Optional[str],
-    memory_mb: Optional[int],
-    egress_allowlist: Optional[Sequence[str]],
-) -> Call[dict[str, Any]]:
-    limits = _given(timeout_seconds=timeout_seconds, memory_mb=memory_mb)
-    body = _given(
-        code=code,
-        language=language,
-        limits=limits or None,
-        snapshot=True if snapshot else None,
-        snapshot_id=snapshot_id or None,
-        egress_allowlist=list(egress_allowlist) if egress_allowlist is not None else None,
-    )
-    return Call(Request("POST", "/v1/run", json=body, seconds=timeout_seconds, pulls=True), _object(dict))
+@dataclass(frozen=True)
+class Run:
+    """A program and how it is to run."""
+
+    code: str
+    language: str
+    timeout_seconds: Optional[int] = None
+    memory_mb: Optional[int] = None
+    max_output_bytes: Optional[int] = None
+    snapshot: bool = False
+    snapshot_id: Union[SnapshotInfo, str, None] = None
+    egress_allowlist: Optional[Sequence[str]] = None
+
+    def request(self) -> Request:
+        limits = _given(timeout_seconds=self.timeout_seconds, memory_mb=self.memory_mb, max_output_bytes=self.max_output_bytes)
+        body = _given(
+            code=self.code,
+            language=self.language,
+            limits=limits or None,
+            snapshot=True if self.snapshot else None,
+            snapshot_id=snapshot_id(self.snapshot_id) if self.snapshot_id else None,
+            egress_allowlist=_hosts(self.egress_allowlist),
+        )
+        return Request("POST", "/v1/run", json=body, seconds=self.timeout_seconds, pulls=True)
+
+
+def run(what: Run) -> Call[RunResult]:
+    return Call(what.request(), _object(RunResult.from_json))
+
+
+def run_as_it_is(what: Run) -> Call[dict[str, Any]]:
+    return Call(what.request(), _object(dict))
 
 
 def create(
@@ -103,6 +123,7 @@ def create(
     env: Optional[Mapping[str, str]],
     labels: Optional[Mapping[str, str]],
     idempotency_key: Optional[str],
+    egress_allowlist: Optional[Sequence[str]],
 ) -> Call[Fields]:
     body = _given(
         image=image,
@@ -114,6 +135,7 @@ def create(
         timeout_seconds=timeout_seconds,
         env=dict(env or {}),
         labels=dict(labels) if labels else None,
+        egress_allowlist=_hosts(egress_allowlist),
     )
     request = Request("POST", "/v1/sandboxes", json=body, headers=_once(idempotency_key), safe=True, pulls=True)
     return Call(request, _object(sandbox_fields))

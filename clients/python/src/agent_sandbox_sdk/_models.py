@@ -120,6 +120,64 @@ class ExecEvent(_Detailed):
 
 
 @dataclass(frozen=True)
+class RunResult:
+    """What became of a program that run() ran.
+
+    Attributes:
+        stdout, stderr: its output as text; bytes that are not UTF-8 are U+FFFD.
+        exit_code: its own; 128 + N when signal N ended it.
+        duration_ms: milliseconds.
+        language: ``"python"`` or ``"javascript"``.
+        backend: ``"docker"``.
+        snapshot_id: what was kept of ``/workspace``, or None.
+        limits_applied: ``timeout_seconds`` and ``memory_mb`` that it had.
+        oom_killed: whether something was ended for want of memory.
+        network_isolated: whether there was no way out but ``egress_allowlist``.
+        egress_allowlist: the hosts that it could reach.
+        truncated: whether there was more output than the limit.
+    """
+
+    stdout: str
+    stderr: str
+    exit_code: int
+    duration_ms: int
+    language: str
+    backend: str
+    snapshot_id: Optional[str]
+    limits_applied: Mapping[str, int]
+    oom_killed: bool
+    network_isolated: bool
+    egress_allowlist: list[str]
+    truncated: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended with exit code 0."""
+        return self.exit_code == 0
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RunResult:
+        """From the server's JSON object."""
+        limits: Any = data.get("limits_applied")
+        if not _is(limits, dict):
+            raise _wrong("limits_applied", limits)
+        return cls(
+            stdout=_text(data, "stdout"),
+            stderr=_text(data, "stderr"),
+            exit_code=_int(data, "exit_code"),
+            duration_ms=_int(data, "duration_ms"),
+            language=_text(data, "language"),
+            backend=_text(data, "backend"),
+            snapshot_id=_text(data, "snapshot_id") if data.get("snapshot_id") is not None else None,
+            limits_applied={name: _int(limits, name) for name in ("timeout_seconds", "memory_mb")},
+            oom_killed=_bool(data, "oom_killed"),
+            network_isolated=_bool(data, "network_isolated"),
+            egress_allowlist=hosts(data) or [],
+            truncated=_bool(data, "truncated"),
+        )
+
+
+@dataclass(frozen=True)
 class SnapshotInfo:
     """A kept state of a sandbox's workspace.
 
@@ -224,8 +282,19 @@ def objects(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return list(items)
 
 
+def hosts(data: Mapping[str, Any]) -> Optional[list[str]]:
+    """The hosts of ``egress_allowlist``; None if there is no list."""
+    items: Any = data.get("egress_allowlist")
+    if items is None:
+        return None
+    if not _is(items, list) or not all(_is(item, str) for item in items):
+        raise _wrong("egress_allowlist", items)
+    return list(items)
+
+
 def sandbox_fields(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """A sandbox's object, whose fields that this package reads are what they should be."""
     for name in ("id", "status", "image", "expires_at"):
         _text(data, name)
+    hosts(data)
     return data

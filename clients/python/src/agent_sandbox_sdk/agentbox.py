@@ -92,7 +92,8 @@ class AgentboxClient:
             AgentboxError: refused, or past its time limit. A program that fails is a result, not an error.
             SandboxAPIError: it could not be asked, or its answer was lost.
         """
-        return self._ask(lambda: _calls.run(code, language, timeout_seconds, snapshot, snapshot_id, memory_mb, egress_allowlist))
+        what = _calls.Run(code, language, timeout_seconds, memory_mb, None, snapshot, snapshot_id, egress_allowlist)
+        return self._ask(lambda: _calls.run_as_it_is(what))
 
     def _ask(self, call: Callable[[], Call[T]]) -> T:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Optional, Union
 
@@ -14,7 +14,7 @@ from ._config import DEFAULT_URL
 from ._errors import SandboxAPIError, SandboxConnectionLostError, SandboxNotFoundError
 from ._files import PathLike
 from ._http import AsyncTransport, Lifeline
-from ._models import ExecEvent, ExecResult, FileInfo, SnapshotInfo
+from ._models import ExecEvent, ExecResult, FileInfo, RunResult, SnapshotInfo, hosts
 from ._wire import Call, Progress
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "ExecResult",
     "FileInfo",
     "PendingSandbox",
+    "RunResult",
     "SandboxAPIError",
     "SnapshotInfo",
 ]
@@ -77,6 +78,7 @@ class AsyncSandbox:
         status: ``"running"`` or ``"stopped"`` when it was last asked for.
         image: its image.
         expires_at: when it will end, RFC 3339 in UTC.
+        egress_allowlist: the hosts that it can reach; empty: none; None: it has no list (see ``data["network"]``).
         data: all that the server said about it.
     """
 
@@ -84,6 +86,7 @@ class AsyncSandbox:
     status: str
     image: str
     expires_at: str
+    egress_allowlist: Optional[list[str]]
     data: dict[str, Any]
 
     def __init__(self, client: AsyncSandboxClient, data: Mapping[str, Any]) -> None:
@@ -94,6 +97,7 @@ class AsyncSandbox:
         self.data = dict(data)
         self.id, self.status = data["id"], data["status"]
         self.image, self.expires_at = data["image"], data["expires_at"]
+        self.egress_allowlist = hosts(data)
 
     def __repr__(self) -> str:
         return f"AsyncSandbox(id={self.id!r}, image={self.image!r}, status={self.status!r})"
@@ -310,18 +314,38 @@ class AsyncSandboxClient:
         env: Optional[Mapping[str, str]] = None,
         labels: Optional[Mapping[str, str]] = None,
         idempotency_key: Optional[str] = None,
+        egress_allowlist: Optional[Sequence[str]] = None,
     ) -> PendingSandbox:
         """Make a sandbox. What is not given is the server's default.
 
         Arguments, results and errors are those of the blocking client.
         """
         call = _calls.create(
-            image, cpus, memory_mb, pids_limit, network, read_only_rootfs, timeout_seconds, env, labels, idempotency_key
+            image, cpus, memory_mb, pids_limit, network, read_only_rootfs, timeout_seconds, env, labels, idempotency_key, egress_allowlist
         )  # fmt: skip
         return PendingSandbox(self._make(call))
 
     async def _make(self, call: Call[Mapping[str, Any]]) -> AsyncSandbox:
         return AsyncSandbox(self, await self._transport.run(call))
+
+    async def run(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        timeout_seconds: Optional[int] = None,
+        memory_mb: Optional[int] = None,
+        max_output_bytes: Optional[int] = None,
+        snapshot: bool = False,
+        snapshot_id: Union[SnapshotInfo, str, None] = None,
+        egress_allowlist: Optional[Sequence[str]] = None,
+    ) -> RunResult:
+        """Run a program to its end in a sandbox of its own, of which nothing is left.
+
+        Arguments, results and errors are those of the blocking client.
+        """
+        what = _calls.Run(code, language, timeout_seconds, memory_mb, max_output_bytes, snapshot, snapshot_id, egress_allowlist)
+        return await self._transport.run(_calls.run(what))
 
     async def get(self, sandbox_id: str) -> AsyncSandbox:
         """The sandbox with this id. SandboxNotFoundError if there is none."""

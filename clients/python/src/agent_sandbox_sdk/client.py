@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Optional, Union
 
@@ -14,7 +14,7 @@ from ._config import DEFAULT_URL
 from ._errors import SandboxAPIError, SandboxConnectionLostError, SandboxNotFoundError
 from ._files import PathLike
 from ._http import Lifeline, SyncTransport
-from ._models import ExecDetail, ExecEvent, ExecResult, FileInfo, SnapshotInfo
+from ._models import ExecDetail, ExecEvent, ExecResult, FileInfo, RunResult, SnapshotInfo, hosts
 from ._wire import Progress
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "ExecResult",
     "ExecStream",
     "FileInfo",
+    "RunResult",
     "Sandbox",
     "SandboxAPIError",
     "SandboxClient",
@@ -77,6 +78,7 @@ class Sandbox:
         status: ``"running"`` or ``"stopped"`` when it was last asked for.
         image: its image.
         expires_at: when it will end, RFC 3339 in UTC.
+        egress_allowlist: the hosts that it can reach; empty: none; None: it has no list (see ``data["network"]``).
         data: all that the server said about it.
     """
 
@@ -84,6 +86,7 @@ class Sandbox:
     status: str
     image: str
     expires_at: str
+    egress_allowlist: Optional[list[str]]
     data: dict[str, Any]
 
     def __init__(self, client: SandboxClient, data: Mapping[str, Any]) -> None:
@@ -94,6 +97,7 @@ class Sandbox:
         self.data = dict(data)
         self.id, self.status = data["id"], data["status"]
         self.image, self.expires_at = data["image"], data["expires_at"]
+        self.egress_allowlist = hosts(data)
 
     def __repr__(self) -> str:
         return f"Sandbox(id={self.id!r}, image={self.image!r}, status={self.status!r})"
@@ -349,6 +353,7 @@ class SandboxClient:
         env: Optional[Mapping[str, str]] = None,
         labels: Optional[Mapping[str, str]] = None,
         idempotency_key: Optional[str] = None,
+        egress_allowlist: Optional[Sequence[str]] = None,
     ) -> Sandbox:
         """Make a sandbox. What is not given is the server's default.
 
@@ -357,22 +362,60 @@ class SandboxClient:
             cpus: how many, may be a fraction.
             memory_mb: MiB.
             pids_limit: processes and threads at once.
-            network: whether it has a way out.
+            network: whether it reaches the network.
             read_only_rootfs: whether all but ``/workspace`` and ``/tmp`` is read-only.
             timeout_seconds: time to live; 900 by default.
             env: variables for every command.
             labels: words of your own, to find it again with list_sandboxes().
             idempotency_key: the same key with the same arguments gives the same sandbox for 24 hours.
+            egress_allowlist: the hosts that it can reach, and nothing else: ``host``, ``host:port``, ``*.host``, an address,
+                a CIDR. An empty list: none. Not given: the server's own list, if it has one, else none. Not together with
+                ``network=True``.
 
         Raises:
             SandboxLimitError: the server has as many sandboxes as it may.
             SandboxAuthError: the key, the image or the network is not allowed.
-            SandboxAPIError: a value is not possible here, for instance an image that does not exist.
+            SandboxAPIError: a value is not possible here, for instance an image that does not exist, or a host that the
+                server's own list does not have.
         """
         call = _calls.create(
-            image, cpus, memory_mb, pids_limit, network, read_only_rootfs, timeout_seconds, env, labels, idempotency_key
+            image, cpus, memory_mb, pids_limit, network, read_only_rootfs, timeout_seconds, env, labels, idempotency_key, egress_allowlist
         )  # fmt: skip
         return Sandbox(self, self._transport.run(call))
+
+    def run(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        timeout_seconds: Optional[int] = None,
+        memory_mb: Optional[int] = None,
+        max_output_bytes: Optional[int] = None,
+        snapshot: bool = False,
+        snapshot_id: Union[SnapshotInfo, str, None] = None,
+        egress_allowlist: Optional[Sequence[str]] = None,
+    ) -> RunResult:
+        """Run a program to its end in a sandbox of its own, of which nothing is left.
+
+        Args:
+            code: 1 to 100,000 characters.
+            language: ``"python"``, or ``"javascript"``, which is also called ``"node"``.
+            timeout_seconds: 1 to 300; the server's default if not given.
+            memory_mb: MiB, from 16; the server's default if not given. ``RunResult.limits_applied`` says what it was.
+            max_output_bytes: of both streams together, from 1024; the server's default if not given.
+            snapshot: keep ``/workspace``: ``RunResult.snapshot_id`` names what was kept.
+            snapshot_id: what is in ``/workspace`` at the start; nothing if not given.
+            egress_allowlist: as for create().
+
+        Raises:
+            SandboxAPIError: refused; or, with ``status_code`` 408, past its time limit.
+            SandboxLimitError: as many sandboxes and runs as there may be.
+            SandboxConnectionLostError, SandboxTimeoutError: no answer.
+
+        A program that fails is not an error: see ``RunResult.ok``. It is never run twice.
+        """
+        what = _calls.Run(code, language, timeout_seconds, memory_mb, max_output_bytes, snapshot, snapshot_id, egress_allowlist)
+        return self._transport.run(_calls.run(what))
 
     def get(self, sandbox_id: str) -> Sandbox:
         """The sandbox with this id. SandboxNotFoundError if there is none."""
