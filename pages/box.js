@@ -5,7 +5,7 @@ import { seconds } from "./create.js";
 import { confirm, field, formDialog, input, words } from "./dialog.js";
 import { button, codeBox, copyButton, fill, h, memory, say, span, stamp, visible } from "./dom.js";
 import { FilesPane } from "./files.js";
-import { left, nameOf, urgency } from "./list.js";
+import { left, nameOf, reach, urgency } from "./list.js";
 import { takeSnapshot } from "./snapshots.js";
 import { TreePane } from "./tree.js";
 import { drop, put, refresh, sandboxes, snapshots, world } from "./world.js";
@@ -84,13 +84,14 @@ function summary(box) {
     `${box.cpus} CPU`,
     memory(box.memory_mb),
     `${box.pids_limit} processes`,
-    box.network ? "network" : "no network",
+    reach(box) || "no way out",
     box.read_only_rootfs ? null : "writable root",
   ];
   return parts.filter(Boolean).join(" \u00b7 ");
 }
 
 function details(box) {
+  const hosts = (box.egress_allowlist ?? []).join(" ");
   const rows = [
     ["Id", h("span", { class: "mono" }, box.id), box.id],
     ["Status", box.status],
@@ -98,7 +99,7 @@ function details(box) {
     ["CPUs", String(box.cpus)],
     ["Memory", memory(box.memory_mb)],
     ["Processes", `at most ${box.pids_limit}`],
-    ["Network", box.network ? "yes" : "no"],
+    ["Way out", hosts ? h("bdi", null, visible(hosts)) : reach(box) || "none", hosts],
     ["Root file system", box.read_only_rootfs ? "read-only" : "writable"],
     ["Created", stamp(box.created_at)],
     ["Ends", stamp(box.expires_at)],

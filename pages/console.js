@@ -5,6 +5,7 @@ import { createDialog } from "./create.js";
 import { words } from "./dialog.js";
 import { button, fill, h } from "./dom.js";
 import { SandboxList } from "./list.js";
+import { runDialog } from "./run.js";
 import { refresh, sandboxes, watch, world } from "./world.js";
 
 const PAGES_KEPT = 12;
@@ -24,7 +25,7 @@ export class ConsolePage {
     this.current = null;
     this.life = new AbortController();
     const { signal } = this.life;
-    this.list = new SandboxList({ create: () => this.create(), signal });
+    this.list = new SandboxList({ create: () => this.create(), run: runDialog, signal });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
     this.place = h("div", { class: "place" });
     const beside = h("div", { class: "beside" }, this.banner, this.place);

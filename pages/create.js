@@ -24,6 +24,44 @@ export function number(control, what) {
   return Number(text);
 }
 
+// Hosts as people write them: a line, a comma or a blank between them. Whether they can be is the server's to say.
+export function hosts(text) {
+  return text.split(/[\s,]+/).filter((entry) => entry !== "");
+}
+
+// The choice of a way out, and the hosts of a list. value() is what a request says of it.
+export function wayOut(choices) {
+  const names = { default: "as the server has it", none: "none", list: "only these hosts", network: "network" };
+  const way = h(
+    "select",
+    { name: "way" },
+    choices.map((value) => h("option", { value }, names[value])),
+  );
+  const list = h("textarea", {
+    name: "hosts",
+    rows: 2,
+    spellcheck: "false",
+    autocomplete: "off",
+    placeholder: "example.com  *.example.com  db.example.com:5432",
+    disabled: true,
+  });
+  way.addEventListener("change", () => (list.disabled = way.value !== "list"));
+  return {
+    fields: [
+      field("Way out", way, "What its programs can reach."),
+      field("Hosts", list, "Of a list: nothing else is reached."),
+    ],
+    value() {
+      if (way.value === "network") return { network: true };
+      if (way.value === "none") return { egress_allowlist: [] };
+      if (way.value !== "list") return {};
+      const entries = hosts(list.value);
+      if (entries.length === 0) throw new Error("Hosts: name one, or choose another way out.");
+      return { egress_allowlist: entries };
+    },
+  };
+}
+
 const UNITS = { s: 1, m: 60, h: 3600, d: 86400 };
 
 // Seconds from 90, 90s, 15m, 2h, 1d.
@@ -61,7 +99,7 @@ function controls() {
     cpus: input("cpus", small),
     memory: input("memory_mb", small),
     pids: input("pids_limit", small),
-    network: h("input", { type: "checkbox", name: "network" }),
+    out: wayOut(["default", "none", "list", "network"]),
     writable: h("input", { type: "checkbox", name: "writable" }),
     name: input("name", { placeholder: "optional", maxlength: 255 }),
     env: h("textarea", { name: "env", placeholder: "NAME=value", ...lines }),
@@ -95,12 +133,8 @@ function layout(c) {
       field("Memory", c.memory, "MiB"),
       field("Processes", c.pids, "and threads"),
     ),
-    h(
-      "div",
-      { class: "pair" },
-      field("Network", c.network, "A way out of the sandbox."),
-      field("Writable root", c.writable, "More than /workspace and /tmp."),
-    ),
+    h("div", { class: "pair" }, c.out.fields),
+    field("Writable root", c.writable, "More than /workspace and /tmp."),
     h(
       "details",
       null,
@@ -125,7 +159,7 @@ function spec(c) {
     cpus: number(c.cpus, "CPUs"),
     memory_mb: number(c.memory, "Memory"),
     pids_limit: number(c.pids, "Processes"),
-    network: c.network.checked || undefined,
+    ...c.out.value(),
     read_only_rootfs: c.writable.checked ? false : undefined,
     env: pairs(c.env.value, "Environment") ?? undefined,
     labels: Object.keys(labels).length ? labels : undefined,

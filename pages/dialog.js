@@ -80,7 +80,8 @@ export function dialog({ title, body, kind = "" }) {
   return { element, close: shut, closed };
 }
 
-// A form in a dialog. act(form) does the work; while it fails the dialog stays, with the reason in it.
+// A form in a dialog. act(form) does the work; while it fails the dialog stays, with the reason in it. With shown(result)
+// it stays also then, to do it again.
 export function formDialog({
   title,
   fields,
@@ -88,6 +89,7 @@ export function formDialog({
   busy = "Working\u2026",
   danger = false,
   act,
+  shown,
   kind,
   start,
 }) {
@@ -97,7 +99,7 @@ export function formDialog({
     type: "submit",
     autofocus: danger ? null : !fields,
   });
-  const cancel = button("Cancel", { autofocus: danger });
+  const cancel = button(shown ? "Close" : "Cancel", { autofocus: danger });
   const form = h(
     "form",
     { novalidate: true },
@@ -120,6 +122,7 @@ export function formDialog({
     try {
       const result = await act(form, abort.signal);
       abort = null;
+      if (shown) return shown(result);
       d.result = result;
       d.element.close("done");
     } catch (error) {

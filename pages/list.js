@@ -1,6 +1,6 @@
 // The list of sandboxes: kept in step with the server, one row each, the time left counting down.
 import { now } from "./api.js";
-import { button, fill, h, memory, span, visible } from "./dom.js";
+import { button, fill, h, memory, plural, span, visible } from "./dom.js";
 import { sandboxes } from "./world.js";
 
 const ROWS = 200;
@@ -14,6 +14,13 @@ export const short = (id) => id.replace(/^(sb|snap)_(.{6}).*$/, "$1_$2\u2026");
 
 // What a person calls it: its label "name", else its id.
 export const nameOf = (box) => visible(box.labels?.name || box.id);
+
+// What it reaches, in a word; "" for nothing.
+export function reach(box) {
+  const n = box.egress_allowlist?.length ?? 0;
+  if (n > 0) return plural(n, "host");
+  return box.network ? "network" : "";
+}
 
 function matches(box, text) {
   if (text === "") return true;
@@ -38,10 +45,9 @@ function row(id) {
       if (drawn !== box) {
         drawn = box;
         second = null;
-        const parts = [visible(box.image), `${box.cpus} CPU`, memory(box.memory_mb)];
-        if (box.network) parts.push("network");
+        const parts = [visible(box.image), reach(box), `${box.cpus} CPU`, memory(box.memory_mb)];
         if (!box.read_only_rootfs) parts.push("writable root");
-        fill(facts, parts.join(" \u00b7 "));
+        fill(facts, parts.filter(Boolean).join(" \u00b7 "));
         fill(name, nameOf(box), box.labels?.name ? h("small", { class: "mono" }, ` ${short(box.id)}`) : null);
         name.className = box.labels?.name ? "name" : "name mono";
         dot.className = `dot ${box.status}`;
@@ -62,8 +68,8 @@ function row(id) {
 }
 
 export class SandboxList {
-  // create(): asked for another one. signal: the list is no longer needed.
-  constructor({ create, signal }) {
+  // create(), run(): asked for another one, or for a run. signal: the list is no longer needed.
+  constructor({ create, run, signal }) {
     this.rows = new Map();
     this.limit = ROWS;
     this.chosen = null;
@@ -85,7 +91,8 @@ export class SandboxList {
       on: { input: () => this.showUpTo(ROWS) },
     });
     const add = button("Create", { icon: "add", kind: "primary", click: create });
-    const head = h("header", null, h("h2", null, "Sandboxes ", this.count), add);
+    const once = button("Run a program", { icon: "play", hide: true, click: run });
+    const head = h("header", null, h("h2", null, "Sandboxes ", this.count), once, add);
     const parts = [head, this.filter, this.empty, this.list, this.more];
     this.element = h("section", { class: "list", "aria-label": "Sandboxes" }, parts);
     const clock = setInterval(() => this.tick(), 1000);

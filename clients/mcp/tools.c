@@ -80,7 +80,8 @@ const struct tool tools[TOOL_COUNT] = {
 	     0, NULL},
 	    {"network", ARG_BOOLEAN, 0,
 		"Whether programs in the sandbox can reach the network, for instance to install "
-		"packages. The server may forbid it.",
+		"packages. Without it they reach nothing, or only the hosts that the server lists, "
+		"through the proxy that is set already. The server may forbid it.",
 		0, "false"},
 	    {"timeout_seconds", ARG_INTEGER, 0, ABOUT_TIMEOUT, 1, NULL},
 	    {"cpus", ARG_NUMBER, 0, "How many processors it may use, such as 0.5 or 2.", 0, NULL},

@@ -88,9 +88,9 @@ class Hosts:
 
 
 class World:
-    """44.20.0.1 is web.example, tls.example and echo.example; further names are set by tests in .dns.names."""
+    """44.20.0.1 is web.example, tls.example and echo.example; further names are set by tests in .dns.names. web(sock) is what port 80 does."""
 
-    def __init__(self):
+    def __init__(self, web=web):
         self.net = Net()
         self.dns = Dns(self.net)
         self.dns.names |= {WEB: [HOST4], TLS: [HOST4], ECHO: [HOST4], "a.wild.example": [HOST4]}

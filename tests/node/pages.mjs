@@ -289,4 +289,52 @@ async function reference(w, id) {
   w.problems = w.problems.filter((p) => !/status of 422/.test(p));
 }
 
-main({ story });
+// Ways out: chosen when a sandbox is made, and told afterwards; and a program that is run in none of these sandboxes.
+async function out(open) {
+  const w = await open({ allow: [/status of 400/] });
+  const { page } = w;
+  await w.console();
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  const dialog = page.getByRole("dialog", { name: "Create a sandbox" });
+  await dialog.getByLabel("Name", { exact: true }).fill("listed");
+  assert.equal(await dialog.getByLabel("Hosts").isDisabled(), true);
+  await dialog.getByLabel("Way out").selectOption("list");
+  const create = dialog.getByRole("button", { name: "Create", exact: true });
+  await create.click();
+  await dialog.getByRole("alert").filter({ hasText: "Hosts: name one" }).waitFor();
+  await dialog.getByLabel("Hosts").fill("Example.COM, not!ahost");
+  await create.click();
+  await dialog.getByRole("alert").filter({ hasText: "not!ahost" }).waitFor();
+  await dialog.getByLabel("Hosts").fill("Example.COM\n*.example.org:8443");
+  await w.shot("create-list");
+  await create.click();
+  await dialog.waitFor({ state: "detached", timeout: 60000 });
+  await page.getByRole("heading", { name: "listed" }).waitFor();
+  const id = new URL(page.url()).hash.slice(1);
+  const box = await api("GET", `/v1/sandboxes/${id}`);
+  assert.deepEqual(box.egress_allowlist, ["example.com", "*.example.org:8443"]);
+  await page.locator(`.rows a[href="#${id}"]`).filter({ hasText: "2 hosts" }).waitFor();
+  await page.getByRole("tab", { name: "Details" }).click();
+  await page.locator("dd").filter({ hasText: "example.com *.example.org:8443" }).waitFor();
+
+  const before = (await api("GET", "/v1/sandboxes")).sandboxes.length;
+  await page.getByRole("button", { name: "Run a program" }).click();
+  const run = page.getByRole("dialog", { name: "Run a program" });
+  const go = run.getByRole("button", { name: "Run", exact: true });
+  await run.getByLabel("Code").fill("import sys\nprint('<b>6 * 7</b>', 6 * 7)\nprint('oh', file=sys.stderr)\nsys.exit(3)");
+  await go.click();
+  const result = run.getByRole("article", { name: "Result" });
+  await result.locator(".state").filter({ hasText: "exit 3" }).waitFor({ timeout: 60000 });
+  assert.equal((await result.locator(".out").innerText()).trim(), "<b>6 * 7</b> 42");
+  assert.match(await result.locator(".err").innerText(), /oh/);
+  await w.shot("run");
+  await run.getByLabel("Code").fill("print('again')");
+  await go.click();
+  await result.locator(".out").filter({ hasText: "again" }).waitFor({ timeout: 60000 });
+  await page.keyboard.press("Escape");
+  await run.waitFor({ state: "detached" });
+  assert.equal((await api("GET", "/v1/sandboxes")).sandboxes.length, before);
+  await w.end();
+}
+
+main({ out, story });

@@ -52,6 +52,12 @@ async function views(w, look) {
   await page.getByText("Environment and labels").click();
   await look("create");
   await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Run a program" }).click();
+  await page.getByRole("dialog").getByLabel("Code").fill("print('one'); raise SystemExit('two')");
+  await page.getByRole("dialog").getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByRole("article", { name: "Result" }).waitFor({ timeout: 60000 });
+  await look("run");
+  await page.keyboard.press("Escape");
   const id = await w.create("views");
   await api("POST", `/v1/sandboxes/${id}/exec`, {
     command:

@@ -39,11 +39,11 @@ def in_namespace(pid, call):
 
 
 class Door(threading.Thread):
-    """Takes connections on a loopback port of the stage and passes them on to one of this machine."""
+    """Takes connections on a loopback port of the stage and passes them on; connect() makes the other end."""
 
-    def __init__(self, pid, port, target):
+    def __init__(self, pid, port, connect):
         super().__init__(daemon=True)
-        self.target = target
+        self.connect = connect
         self.socket = in_namespace(pid, lambda: socket.create_server(("127.0.0.1", port)))
         self.start()
 
@@ -53,7 +53,7 @@ class Door(threading.Thread):
                 inner, _ = self.socket.accept()
             except OSError:
                 return
-            outer = socket.create_connection(("127.0.0.1", self.target))
+            outer = self.connect()
             for pair in ((inner, outer), (outer, inner)):
                 threading.Thread(target=self.carry, args=pair, daemon=True).start()
 
@@ -78,7 +78,8 @@ class Stage:
 
     OVER = ("/etc", "/usr/local", "/var", str(ROOT))
 
-    def __init__(self, server_port=None, llm_port=None, engine=None):
+    def __init__(self, server=None, llm=None, engine=None):
+        """server and llm: functions that connect to them."""
         self.dir = Path(tempfile.mkdtemp(prefix="as-stage-"))
         self.dir.chmod(0o755)
         self.shared = self.dir.with_name(self.dir.name + "-files")
@@ -98,11 +99,11 @@ class Stage:
         if self.holder.stdout.readline() != "ready\n":
             shutil.rmtree(self.dir, ignore_errors=True)
             raise RuntimeError("no stage: it needs root, and overlay mounts in a namespace of its own")
-        if server_port:
-            self.doors.append(Door(self.holder.pid, 8080, server_port))
+        if server:
+            self.doors.append(Door(self.holder.pid, 8080, server))
             self.run_script(f"mkdir -p build/run; umask 077; printf %s {KEY} >build/run/key")
-        if llm_port:
-            self.doors.append(Door(self.holder.pid, 8099, llm_port))
+        if llm:
+            self.doors.append(Door(self.holder.pid, 8099, llm))
 
     def environment(self):
         site = next((ROOT / "build/venv/lib").glob("python3*")) / "site-packages"

@@ -34,6 +34,13 @@ def m(mcp):
     return mcp()
 
 
+def test_model_is_told_what_is_reachable_and_that_the_proxy_variables_stay(m):
+    about = {tool["name"]: tool for tool in m.call("tools/list")["result"]["tools"]}["sandbox_create"]
+    assert "Without network=true nothing outside of the sandbox can be reached" in m.hello["instructions"]
+    assert "HTTPS_PROXY" in m.hello["instructions"] and "egress refused" in m.hello["instructions"]
+    assert "proxy that is set already" in about["inputSchema"]["properties"]["network"]["description"]
+
+
 # Versions.
 
 

@@ -67,6 +67,11 @@ def test_the_whole_story_from_the_key_to_the_end(browse):
 
 
 @pytest.mark.limit(240)
+def test_way_out_is_chosen_and_told_and_a_program_is_run(browse):
+    browse("pages.mjs", "out")
+
+
+@pytest.mark.limit(240)
 @pytest.mark.parametrize(
     "scenario",
     [

@@ -1,9 +1,13 @@
 """Every fenced snippet of the manual, run as it is written, by a reader who has just done `make run`."""
 
+import io
 import signal
+import socket
+import zipfile
 
 import pytest
-from harness import ROOT, Server
+from egress_scene import HOST4, NetServer, Web, World, within
+from harness import ROOT
 from llm import ScriptedModel
 from snippets import parse, pattern, wrong
 from stage import Stage
@@ -23,17 +27,58 @@ def model():
     m.close()
 
 
+def wheel():
+    """A package as small as they come."""
+    info = "Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n"
+    files = {"greeting.py": "HELLO = 'hello'\n", "greeting-1.0.dist-info/METADATA": info}
+    files["greeting-1.0.dist-info/WHEEL"] = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files["greeting-1.0.dist-info/RECORD"] = "".join(f"{name},,\n" for name in files) + "greeting-1.0.dist-info/RECORD,,\n"
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return out.getvalue()
+
+
+class Index(Web):
+    """packages.example.com of the recipes, with that package."""
+
+    def do_GET(self):
+        name = "greeting-1.0-py3-none-any.whl"
+        page = self.path == "/simple/greeting/"
+        body = f'<!doctype html><a href="/{name}">{name}</a>'.encode() if page else wheel()
+        self.send_response(200 if page or self.path == f"/{name}" else 404)
+        self.send_header("Content-Type", "text/html" if page else "application/zip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
 @pytest.fixture(scope="module")
-def host(engine):
+def world():
+    """The hosts that a recipe names are there, and no others."""
+    w = World(lambda sock: Index(sock, ("", 0), None))
+    w.dns.names["packages.example.com"] = w.dns.names["elsewhere.example.com"] = [HOST4]
+    yield w
+    w.close()
+
+
+@pytest.fixture(scope="module")
+def host(engine, world):
     """The server that make run would have started."""
-    s = Server(engine).start()
+    s = NetServer(engine, world).start()
     yield s
     s.close()
 
 
 @pytest.fixture(scope="module")
 def stage(host, model):
-    s = Stage(host.port, model.port)
+    def server():
+        sock = within(host.world.net.egress, socket.socket)
+        sock.connect(("127.0.0.1", host.port))
+        return sock
+
+    s = Stage(server, lambda: socket.create_connection(("127.0.0.1", model.port)))
     yield s
     s.close()
 
