@@ -55,6 +55,37 @@ dial_find(uint64_t id)
 	return NULL;
 }
 
+/* A line for each connection that was let out; of refusals a flood would hide them. */
+static int
+denied_often(uint64_t sandbox)
+{
+	struct box *box = box_find(sandbox);
+
+	if (box == NULL || ++box->denials <= DENIALS)
+		return 0;
+	box->undenied++;
+	return 1;
+}
+
+/* More than egressd has said the end of: it is not asked, so that what waits for it stays bounded.
+ */
+static void
+dial_refuse(struct session *s, const struct msg *m, uint16_t port)
+{
+	static const char why[] = "too many connections";
+	struct audit_dial line = {.sandbox = s->sandbox,
+	    .name = m->tail,
+	    .name_len = m->tail_len,
+	    .address = "",
+	    .port = port,
+	    .verdict = DIAL_REFUSED,
+	    .why = why};
+
+	session_dialed(s->id, m->id, DIAL_REFUSED, why, sizeof(why) - 1);
+	if (!denied_often(s->sandbox))
+		audit_dial(&line);
+}
+
 int
 dial_request(struct session *s, struct msg *m)
 {
@@ -69,8 +100,12 @@ dial_request(struct session *s, struct msg *m)
 
 	policy_load(&policy, &mgr.child.config);
 	rule = egress_rule(&policy.egress, &s->box->spec);
-	if (rule == NULL || m->tail_len == 0 || ask->how > DIAL_HTTP || s->dials >= DIALS_MAX)
+	if (rule == NULL || m->tail_len == 0 || ask->how > DIAL_HTTP)
 		return -1;
+	if (s->dials >= DIALS_MAX) {
+		dial_refuse(s, m, ask->port);
+		return 0;
+	}
 	fd = msg_take_fd(m);
 	if (!fd_is_socket(fd, SOCK_STREAM)) {
 		close(fd);
@@ -106,18 +141,6 @@ on_dialed(struct dial *d, const struct msg *m)
 	d->answered = 1;
 	d->let_out = said->verdict == DIAL_OK;
 	session_dialed(d->session, d->asked, said->verdict, m->tail, m->tail_len);
-}
-
-/* A line for each connection that was let out; of refusals a flood would hide them. */
-static int
-denied_often(uint64_t sandbox)
-{
-	struct box *box = box_find(sandbox);
-
-	if (box == NULL || ++box->denials <= DENIALS)
-		return 0;
-	box->undenied++;
-	return 1;
 }
 
 static void

@@ -242,3 +242,16 @@ def test_connection_that_is_open_when_the_server_ends_has_its_line(start, data):
         assert len(lines(data)) == n + 1
         assert (line["name"], line["verdict"], line["reason"]) == ("open.example", "ok", "the server ended")
         assert line["bytes_in"] is line["bytes_out"] is line["address"] is None
+
+
+def test_dials_that_egressd_is_slow_with_are_refused_and_end_no_session(start, data):
+    server = start()
+    box = server.box(egress=["a.example"])
+    session = server.session_of(box)[0]
+    for i in range(1024):
+        dial(server, session, id=i)
+    a, b = layout.data_pair()
+    session.chan.send("S_DIAL", 5000, {"port": 80}, b"a.example", fd=b)
+    assert wait_until(lambda: session.dialed) and session.dialed == [(5000, layout.DIAL_REFUSED, b"too many connections")]
+    a.close(), b.close()
+    assert server.session_of(box) and lines(data)[-1]["reason"] == "too many connections"
