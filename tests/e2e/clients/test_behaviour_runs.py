@@ -4,9 +4,10 @@ import http.server
 import threading
 
 import pytest
+import trap as t
 from drivers import Failure
 from harness import Server
-from test_behaviour import as_promised, fails, run
+from test_behaviour import OF_SDKS, as_promised, fails, run
 
 HOST = "127.0.0.2"  # which NO_PROXY does not name
 GET = """
@@ -118,3 +119,32 @@ def test_run_with_a_list_reaches_what_it_names_and_nothing_else(strict, host):
     r = strict.call("run", code=code_for(f"http://{host}/y", "http://other.example/"), egress_allowlist=[host], timeout_seconds=60)
     assert r["stdout"].splitlines() == ["you asked for /y", "403 egress refused: not in the allowlist"], r
     assert (r["network_isolated"], r["egress_allowlist"]) == (True, [host])
+
+
+RAN = {
+    "stdout": "", "stderr": "", "exit_code": 0, "duration_ms": 1, "language": "python", "backend": "docker", "snapshot_id": None,
+    "limits_applied": {"timeout_seconds": 30, "memory_mb": 512}, "oom_killed": False, "network_isolated": True, "egress_allowlist": [],
+    "truncated": False,
+}  # fmt: skip
+
+
+def test_run_whose_answer_is_lost_is_not_sent_again(reach, trap):
+    trap.on("POST /v1/run", t.nothing())
+    fails("broken", lambda: reach(trap.url).call("run", code="1"))
+    assert len(trap.requests("POST")) == 1
+
+
+@OF_SDKS
+@pytest.mark.parametrize(
+    "wrong", [{"egress_allowlist": "a.example"}, {"egress_allowlist": [7]}, {"limits_applied": None}, {"exit_code": "0"}]
+)
+def test_answer_to_a_run_that_is_none_is_told_as_that(reach, trap, wrong):
+    trap.on("POST /v1/run", t.reply(200, RAN | wrong))
+    fails("strange", lambda: reach(trap.url).call("run", code="1"))
+
+
+@OF_SDKS
+@pytest.mark.parametrize("wrong", ["a.example", [7], {}])
+def test_list_of_a_sandbox_that_is_none_is_told_as_that(reach, trap, wrong):
+    trap.on("POST /v1/sandboxes", t.reply(201, t.SANDBOX | {"egress_allowlist": wrong}))
+    fails("strange", lambda: reach(trap.url).call("create"))

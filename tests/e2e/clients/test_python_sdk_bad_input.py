@@ -274,6 +274,13 @@ def test_packed_answer_that_was_not_asked_for_is_not_unpacked(client, trap, stat
         list(handle(client).exec_stream("x"))
 
 
+def test_string_is_no_list_of_hosts(client, trap):
+    for call in (lambda: client.create(egress_allowlist="a.example"), lambda: client.run("1", egress_allowlist="a.example")):
+        with pytest.raises(TypeError, match="list of hosts"):
+            call()
+    assert trap.seen == []
+
+
 # Uploads.
 
 
