@@ -25,7 +25,6 @@
 
 #define LIFE_SECONDS 300 /* of the sandbox beyond the program's limit: it ends if we do not */
 #define LAST_WORDS 256   /* of standard error */
-#define SNAPSHOT_TEXT ID_TEXT_MAX
 
 struct run {
 	struct xfer x; /* the step under way */
