@@ -1,5 +1,4 @@
 /* Objects of the API: made from what was typed, and printed (object.h). */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,11 +72,12 @@ object_env(const struct usage *u, const struct texts *list)
 json_t *
 object_seconds(const struct usage *u, double seconds)
 {
-	double whole = ceil(seconds);
+	json_int_t whole;
 
-	if (whole > 1e9)
+	if (!(seconds <= 1e9))
 		options_wrong(u, "that is too long a time");
-	return json_integer((json_int_t)whole);
+	whole = (json_int_t)seconds;
+	return json_integer(whole + ((double)whole < seconds));
 }
 
 void
