@@ -274,6 +274,12 @@ def test_packed_answer_that_was_not_asked_for_is_not_unpacked(client, trap, stat
         list(handle(client).exec_stream("x"))
 
 
+def test_sandbox_knows_its_list_and_whether_it_has_one():
+    for kind in (sdk.Sandbox, sdk.AsyncSandbox):
+        for given in (None, [], ["a.example"]):
+            assert kind(None, t.SANDBOX | {"egress_allowlist": given}).egress_allowlist == given
+
+
 def test_string_is_no_list_of_hosts(client, trap):
     for call in (lambda: client.create(egress_allowlist="a.example"), lambda: client.run("1", egress_allowlist="a.example")):
         with pytest.raises(TypeError, match="list of hosts"):
