@@ -2,6 +2,9 @@
 #include "egressd/box.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "common/egress.h"
 
 #define BUCKETS 1024
 #define TOKEN 1000000 /* a connection; so that a microsecond of rate 1 is 1 */
@@ -81,6 +84,7 @@ free_if_over(struct box *b)
 	if (!b->forgotten || b->dials > 0)
 		return;
 	LIST_REMOVE(b, entry);
+	free(b->nets);
 	free(b);
 }
 
@@ -89,6 +93,32 @@ box_release(struct box *b)
 {
 	b->dials--;
 	free_if_over(b);
+}
+
+void
+box_list(struct box *b, const char *list, size_t len)
+{
+	static char nets[EGRESS_TEXT_MAX];
+	struct egress_walk walk = {list, len, 0};
+	struct egress_entry e;
+	size_t n = 0, at, line;
+
+	while (at = walk.at, egress_next(&walk, &e) == 1) {
+		line = walk.at - 1 - at;
+		if (e.kind != EGRESS_NET)
+			continue;
+		if (n > 0)
+			nets[n++] = '\n';
+		memcpy(nets + n, list + at, line);
+		n += line;
+	}
+	if (n == b->nets_len && (n == 0 || memcmp(b->nets, nets, n) == 0))
+		return;
+	free(b->nets);
+	b->nets = malloc(n);
+	b->nets_len = b->nets == NULL ? 0 : n; /* without memory it may reach less */
+	if (b->nets != NULL)
+		memcpy(b->nets, nets, n);
 }
 
 int64_t

@@ -2,6 +2,7 @@
 #ifndef EGRESSD_BOX_H
 #define EGRESSD_BOX_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -16,7 +17,9 @@ struct box {
 	int64_t bytes;  /* both ways, since it began */
 	int64_t tokens; /* new connections that it may make now, in millionths */
 	int64_t filled; /* when tokens was right */
-	int forgotten;  /* goes with the last of its dials */
+	char *nets;     /* the addresses and CIDRs of its list, as in a list */
+	size_t nets_len;
+	int forgotten; /* goes with the last of its dials */
 	LIST_HEAD(, dial) list;
 };
 
@@ -35,6 +38,8 @@ struct box *box_find(uint64_t sandbox);
 enum reason box_admit(struct box *, int64_t now);
 /* Undoes box_admit() when the connection, and its lookup, are over. */
 void box_release(struct box *);
+/* What its list is; with it, of the operator's, what it may reach that is not public. */
+void box_list(struct box *, const char *list, size_t len);
 /* How many more bytes it may move. */
 int64_t box_left(const struct box *);
 /* The sandbox is gone: counters go, once its dials have. */

@@ -63,12 +63,12 @@ reason_of(int error)
 
 /* By name only: a CIDR around it means others. For loopback all are our own. */
 static int
-own_is_listed(const struct egress_addr *a, uint16_t port)
+own_is_listed(const struct dial *d, const struct egress_addr *a)
 {
 	const struct egress_range *range = egress_address_range(a);
 	int exact = range == NULL || strcmp(range->reason, "loopback") != 0;
 
-	return egress_literal(egressd.list.text, egressd.list.len, a, port, exact);
+	return dial_opens(d, a, exact);
 }
 
 /* What is told in the end is the last try that says something of the host. */
@@ -113,7 +113,7 @@ begin(struct dial *d, const struct egress_addr *a)
 
 	if (error != 0)
 		return reason_of(error);
-	if (kind != NULL && !own_is_listed(a, d->port)) {
+	if (kind != NULL && !own_is_listed(d, a)) {
 		d->kind = kind;
 		return REASON_NOT_PUBLIC;
 	}

@@ -173,31 +173,40 @@ dial_connected(struct dial *d)
 	tell(d->id, DIAL_OK, NULL, 0);
 }
 
+int
+dial_opens(const struct dial *d, const struct egress_addr *a, int exact)
+{
+	const struct box *box = d->box;
+
+	return egress_literal(egressd.list.text, egressd.list.len, a, d->port, exact) &&
+	       (d->any || (box->nets_len > 0 &&
+			      egress_literal(box->nets, box->nets_len, a, d->port, exact)));
+}
+
 /*
- * Whether it is public, or the operator's list names it. Behind the prefix of a translator is a v4
- * address, for which the same holds.
+ * Whether it is public, or opened by lists. Behind the prefix of a translator, which the operator's
+ * list must name, is a v4 address, for which the same holds.
  */
 static int
-may_be_reached(const struct egress_addr *a, uint16_t port)
+may_be_reached(const struct dial *d, const struct egress_addr *a)
 {
 	static const uint8_t translator[12] = {0, 0x64, 0xff, 0x9b};
 	struct egress_addr inner;
 
 	if (egress_address_range(a) == NULL)
 		return 1;
-	if (!egress_literal(egressd.list.text, egressd.list.len, a, port, 0))
-		return 0;
 	if (a->family == 4 || memcmp(a->byte, translator, sizeof(translator)) != 0)
-		return 1;
+		return dial_opens(d, a, 0);
 	egress_addr(&inner, a->byte + sizeof(translator), 4);
-	return may_be_reached(&inner, port);
+	return egress_literal(egressd.list.text, egressd.list.len, a, d->port, 0) &&
+	       may_be_reached(d, &inner);
 }
 
 /* An address that may not be connected to is left out; -1 then, and it is remembered. */
 static int
 take_address(struct dial *d, const struct egress_addr *a)
 {
-	if (!may_be_reached(a, d->port)) {
+	if (!may_be_reached(d, a)) {
 		if (d->kind == NULL) {
 			d->kind = egress_address_range(a)->reason;
 			egress_addr_text(a, d->address);
@@ -246,18 +255,20 @@ on_resolved(void *arg, const struct resolved *r)
 static enum reason
 decide(struct dial *d, const char *name, size_t name_len, const char *list, size_t list_len)
 {
-	int any = list_len == 1 && list[0] == EGRESS_ANY[0];
 	const char *why;
 
+	d->any = list_len == 1 && list[0] == EGRESS_ANY[0];
+	if (!d->any && egressd.list.entries > 0)
+		box_list(d->box, list, list_len);
 	if (egress_host(name, name_len, &d->host, &why) == -1)
 		return REASON_BAD_NAME;
-	if (d->port == 0 || (!any && !egress_match(list, list_len, &d->host, d->port)))
+	if (d->port == 0 || (!d->any && !egress_match(list, list_len, &d->host, d->port)))
 		return REASON_NOT_LISTED;
 	if (egressd.list.entries > 0 &&
 	    !egress_match(egressd.list.text, egressd.list.len, &d->host, d->port))
 		return REASON_NOT_SERVER;
 	/* Where everything public is allowed there is nothing to compare. */
-	if (any && egressd.list.entries == 0)
+	if (d->any && egressd.list.entries == 0)
 		d->look = LOOK_NOT;
 	return REASON_NONE;
 }

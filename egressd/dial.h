@@ -42,6 +42,7 @@ struct dial {
 	enum dial_state state;
 	enum look look; /* not LOOK_NOT: the first bytes are still to be seen */
 	uint8_t told;   /* E_DIALED was sent */
+	uint8_t any;    /* its sandbox has no list */
 
 	struct lookup *lookup;
 	struct egress_addr try[DIAL_TRIES];
@@ -64,6 +65,11 @@ void dial_begin(uint64_t id, const struct m_e_dial *, const char *name, const ch
 void dial_end(struct dial *, enum reason);
 /* All connections of a sandbox. */
 void dial_forget(uint64_t sandbox);
+/*
+ * Whether the operator's list opens an address that is not public, and the sandbox's does, too:
+ * else whoever owns a name in that could lead it to all that the operator's has.
+ */
+int dial_opens(const struct dial *, const struct egress_addr *, int exact);
 /* Tells managerd that bytes may flow. */
 void dial_connected(struct dial *);
 /* Sets the timer to what is due next. */

@@ -213,6 +213,12 @@ def test_only_the_operators_list_opens_what_is_not_public_and_only_literally(net
         with within(net.egress, lambda: socket.create_server((EGRESS4, 443))) as own:
             p.dial("own.example", 443, everything).ok()
             own.accept()[0].close()
+        # The sandbox's own list must open it, too: names belong to others.
+        p.dial("db.example", 5432).refused("not in the allowlist")
+        p.dial("db.example", 5432, "db.example:5432").refused("10.1.2.3 is not public (private)")
+        p.dial("db.example", 5432, "db.example:5432\n10.1.2.3").refused("10.1.2.3 is not public (private)")
+        p.dial("own.example", 443, "own.example\n10.1.2.3").refused(f"{EGRESS4} is not public (own)")
+        works(p.dial("db.example", 5432, "db.example:5432\n10.1.2.3:5432"))
     with Egress(net, config={"EGRESS_ALLOWLIST": "44.10.0.0/16,127.0.0.0/8,10.99.0.0/16"}) as p:
         p.dial(EGRESS4, allow="*").refused(f"{EGRESS4} is not public (own)")
         works(p.dial("10.99.0.2", allow="*"))
@@ -232,7 +238,8 @@ def test_behind_a_translator_that_is_listed_the_same_addresses_are_refused(net, 
             verdict, text = p.dial("nat.example").dialed()
             assert verdict == layout.DIAL_REFUSED and text.endswith(" is not public (translated)")
         names["nat.example"] = ["64:ff9b::10.3.0.1"]
-        works(p.dial("nat.example"))
+        p.dial("nat.example").refused("64:ff9b::a03:1 is not public (translated)")
+        works(p.dial("nat.example", allow="nat.example\n10.3.0.0/16"))
 
 
 def test_the_operators_list_bounds_every_other(net, hosts, names):
