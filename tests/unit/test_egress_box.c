@@ -1,5 +1,5 @@
 /* The limits of a sandbox's connections to the outside. */
-// link: egressd/box.o
+// link: egressd/box.o common/egress.o common/egress_list.o common/egress_range.o
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
