@@ -265,11 +265,11 @@ def test_sandbox_from_the_pool_has_its_way_out_too(engine, world):
     s = NetServer(engine, world, EGRESS_ALLOWLIST=f"{WEB},*.wild.example,{ECHO}:7777", POOL=2).start()
 
     def ready():
-        return "ready" if len([p for p in s.pids()["sessiond"]]) >= 2 else ""
+        said = s.pool()
+        return said and said["images"][0]["ready"] == 2
 
     try:
-        wait_until(ready, 20)
-        time.sleep(1)
+        assert wait_until(ready, 60)
         box, narrow = s.api.create(), s.api.create(egress_allowlist=[WEB])
         assert s.tail(100000).count("is not from the pool") == 0, s.tail()
         for b in (box, narrow):
