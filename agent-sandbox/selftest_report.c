@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "selftest/checks.h"
 
-#define EVIDENCE_MAX 4096
+#define EVIDENCE_MAX 8192
 
 #define CHECK_ROW(name, modes, what) {#name, modes},
 static const struct {
@@ -138,7 +138,8 @@ int
 report_end(void)
 {
 	int needs = lacks_target && !selftest.offline;
-	int ok = sums[SELFTEST_BROKEN] == 0 && sums[SELFTEST_OK] > 0 && !needs;
+	int ok =
+	    sums[SELFTEST_BROKEN] == 0 && sums[SELFTEST_OK] + sums[SELFTEST_REFUSED] > 0 && !needs;
 
 	if (common_options.json) {
 		json_t *o =

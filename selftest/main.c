@@ -16,7 +16,7 @@
 #include "selftest/probe.h"
 
 #define SECONDS_MAX 60 /* for one check */
-#define SAID_MAX 3072
+#define SAID_MAX 7000
 
 struct probe probe;
 

@@ -67,3 +67,15 @@ fuzz: ## let libFuzzer drive every fuzz target for FUZZ_SECONDS=60
 	tests/tools/fuzz $(FUZZ_SECONDS) $(FUZZ_NAMES)
 
 include tests/probe.mk
+
+# PROGRAM once more as TO, with the changed copies of some of its SOURCES that tests/e2e/without.py wrote into WITHOUT.
+WITHOUT_dockerd-proxy = $(DOCKERD_PROXY_OBJS) $(addprefix $(BUILD)/obj/,common/uhttp.o common/image_ref.o) $(EGRESS) $(COMMON_EVENT)
+WITHOUT_egressd = $(EGRESSD_OBJS) $(EGRESS) $(COMMON_EVENT)
+.PHONY: without
+without:
+	@for s in $(SOURCES); do \
+		$(CC) $(ALL_CFLAGS) -DINIT_PATH='"$(INIT)"' -DSECCOMP_PATH='"$(WITHOUT)/seccomp.json"' \
+			-Wno-error -MF /dev/null -c -o "$(WITHOUT)/$${s%.c}.o" "$(WITHOUT)/$$s" || exit 1; done
+	@$(CC) $(ALL_LDFLAGS) -o $(TO) $(SOURCES:%.c=$(WITHOUT)/%.o) \
+		$(filter-out $(SOURCES:%.c=$(BUILD)/obj/%.o),$(WITHOUT_$(PROGRAM))) \
+		-levent_core -ljansson -lcurl -lcares -lbsd
