@@ -137,6 +137,9 @@ egress_inherit(const struct egress_policy *p, const char *before, int network, c
 const char *
 egress_rule(const struct egress_policy *p, const struct spec *spec)
 {
+	/* It may have been made when the operator allowed more. */
+	if (!p->allow_network && (spec->network || *p->list == '\0'))
+		return NULL;
 	if (spec->network)
 		return p->proxied ? EGRESS_ANY : NULL;
 	return spec->egress != NULL && *spec->egress != '\0' ? spec->egress : NULL;

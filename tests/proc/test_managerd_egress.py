@@ -101,6 +101,16 @@ def test_list_is_kept_over_a_restart_and_passed_on_to_forks(start):
     assert "a.example" in refused(server.fork(snap), 400)
 
 
+@pytest.mark.parametrize("mode, ask", [("bridge", dict(egress=["a.example"])), ("proxy", dict(network=1))])
+def test_operator_who_allows_no_network_any_more_closes_the_way_out_of_what_is_there(start, mode, ask):
+    server = start(config={"NETWORK_MODE": mode})
+    box = server.box(**ask)
+    assert server.session_of(box)[0].rule is not None
+    server.kill()
+    server = start(config={"NETWORK_MODE": mode, "ALLOW_NETWORK": "false"})
+    assert wait_until(lambda: server.session_of(box)) and server.session_of(box)[0].rule is None
+
+
 # ---- dials
 
 
