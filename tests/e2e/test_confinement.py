@@ -70,7 +70,7 @@ def test_roots_are_empty_but_for_what_is_needed(running):
         elif name == "dockerd-proxy":
             assert seen == ["docker.sock"]
         else:
-            assert set(seen) <= {"instance.json", "sandboxes", "snapshots", "audit.log", "lock"} | {
+            assert set(seen) <= {"instance.json", "pool.json", "sandboxes", "snapshots", "audit.log", "lock"} | {
                 x for x in seen if x.startswith("id")
             }, seen
         assert os.readlink(f"/proc/{pid}/cwd") == "/" or name == "managerd"

@@ -453,10 +453,8 @@ def test_runs_are_in_no_list_and_not_in_the_data_directory_while_they_run(alone)
     result = {}
     t = threading.Thread(target=lambda: result.update(run(alone, "import time; time.sleep(15); print(1)")))
     t.start()
-    assert wait_until(lambda: alone.on_engine()[0], 30)
+    box = wait_until(lambda: re.search(r"sb_[0-9a-f]{16}", " ".join(alone.on_engine()[0])), 30)[0]
     time.sleep(1)
-    name = alone.on_engine()[0][0]
-    box = re.search(r"sb_[0-9a-f]{16}", name)[0]
     assert alone.api.list() == [] and not list((alone.data / "sandboxes").glob("*.json"))
     at, command = f"/v1/sandboxes/{box}", {"command": "true"}
     for method, path, body in (
@@ -470,7 +468,8 @@ def test_runs_are_in_no_list_and_not_in_the_data_directory_while_they_run(alone)
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.limit(200)
-def test_kill_of_any_program_in_a_run_leaves_nothing(alone, program):
+def test_kill_of_any_program_in_a_run_leaves_nothing(own, program):
+    alone = own(POOL=0)  # its session is the only one
     answers = []
 
     def ask():

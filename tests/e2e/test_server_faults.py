@@ -29,7 +29,7 @@ def test_program_that_dies_is_a_clean_restart_within_two_seconds_and_the_port_is
 
 
 def test_sessiond_that_dies_costs_only_its_session(own):
-    s = own()
+    s = own(POOL=0)
     a, b = s.api.create(memory_mb=64), s.api.create(memory_mb=64)
     a.put("f", b"a")
     before = s.pids()
