@@ -27,7 +27,9 @@
  * A way out. EGRESS says that there is one, and may come again: from then until the next HELLO
  * sandbox-init listens on loopback and opens channels GUEST_CHANNELS + 1 … GUEST_CHANNELS +
  * GUEST_DIALS, one per connection. Each has GUEST_DIAL_WINDOW bytes of credit in each direction for
- * DATA, given back by WINDOW; more is a breach. The life of such a channel:
+ * DATA, given back by WINDOW; more is a breach. WINDOW may give more than was used up, as long as
+ * the credit stays within GUEST_DIAL_WINDOW_MAX: a receiver who can hand on at once lets more be
+ * under way. The life of such a channel:
  * - DIAL (from inside) opens it.
  * - DIALED (from outside; exactly once, and its first frame there) is the verdict. Only if that is
  *   DIAL_OK do DATA, DATA_END and WINDOW follow, each direction for itself; else CLOSE.
@@ -52,6 +54,7 @@
 #define GUEST_WINDOW (256 * 1024)
 #define GUEST_DIALS 256 /* connections out at once; further ones wait for their turn */
 #define GUEST_DIAL_WINDOW 65536
+#define GUEST_DIAL_WINDOW_MAX (4 * GUEST_DIAL_WINDOW)
 #define GUEST_PADDING (65536 + 16)
 #define GUEST_TEXT_MAX 4096
 /* sandbox-init's exit status when the image's own /workspace holds something that is not the

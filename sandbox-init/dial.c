@@ -18,7 +18,8 @@
 #include "sandbox-init/listen.h"
 #include "sandbox-init/stream.h"
 
-#define RETURN_STEP (GUEST_DIAL_WINDOW / 4)
+/* By which the windows of all may be larger than GUEST_DIAL_WINDOW together. */
+#define MORE_MAX (24 * GUEST_DIAL_WINDOW)
 #define EARLY_MAX 4096    /* bytes of a client that is still waiting for the verdict */
 #define HEAD_US 20000000  /* for a client to say where it wants to go */
 #define TELL_US 5000000   /* for a client to take our last bytes */
@@ -27,6 +28,7 @@
 
 static struct dial *dials[GUEST_DIALS];
 static unsigned ndials;
+static uint32_t more; /* by which their windows have grown */
 
 static void on_readable(void *, short);
 static void on_writable(void *, short);
@@ -130,6 +132,8 @@ let_go(struct dial *d)
 		return;
 	dials[d->channel - GUEST_CHANNELS - 1] = NULL;
 	ndials--;
+	if (d->window > 0)
+		more -= d->window - GUEST_DIAL_WINDOW;
 	free(d);
 	listen_go_on();
 }
@@ -175,12 +179,13 @@ dial_ask(struct dial *d, const struct ask *a)
 	d->phase = PHASE_ASKING;
 	d->how = a->how;
 	d->opened = 1;
-	d->out_credit = d->in_credit = GUEST_DIAL_WINDOW;
+	d->out_credit = d->in_credit = d->window = GUEST_DIAL_WINDOW;
 	stream_send(G_DIAL, d->channel, &g, sizeof(g), a->name, a->name_len);
 	rewatch(d);
 }
 
-/* Bytes of the channel have reached the client: their credit goes back in steps. */
+/* Bytes of the channel have reached the client: their credit goes back in steps, and more of it
+ * where the client keeps up. */
 static void
 consumed(struct dial *d, size_t n)
 {
@@ -189,9 +194,14 @@ consumed(struct dial *d, size_t n)
 
 	d->own -= own;
 	d->in_unreturned += (uint32_t)(n - own);
-	if (d->in_unreturned < RETURN_STEP || d->got_end || d->sent_close)
+	if (!d->opened || d->in_unreturned < d->window / 4 || d->got_end || d->sent_close)
 		return;
 	w.n = d->in_unreturned;
+	if (waiting(&d->out) == 0 && d->window < GUEST_DIAL_WINDOW_MAX && more < MORE_MAX) {
+		d->window += GUEST_DIAL_WINDOW;
+		more += GUEST_DIAL_WINDOW;
+		w.n += GUEST_DIAL_WINDOW;
+	}
 	d->in_credit += w.n;
 	d->in_unreturned = 0;
 	stream_send(G_WINDOW, d->channel, &w, sizeof(w), NULL, 0);

@@ -39,7 +39,8 @@ struct dial {
 	size_t own;           /* bytes at the front of out that are ours, not the channel's */
 
 	uint32_t out_credit, in_credit, in_unreturned;
-	uint8_t opened; /* DIAL was sent */
+	uint32_t window; /* of what comes in: given, or not yet returned */
+	uint8_t opened;  /* DIAL was sent */
 	uint8_t sent_end, got_end, sent_close, got_close;
 	uint8_t in_ended; /* the client sends no more */
 	uint8_t shut;     /* the client was told that no more comes */

@@ -19,7 +19,8 @@
 #include "sessiond/session.h"
 #include "sessiond/text.h"
 
-#define DIAL_GIVE_MIN (GUEST_DIAL_WINDOW / 4)
+/* By which the windows of all may be larger than GUEST_DIAL_WINDOW together. */
+#define DIAL_MORE_MAX (32 * GUEST_DIAL_WINDOW)
 /* Of GUEST_BUDGET: some thousands a second; sandbox-init keeps to fewer. */
 #define COST_DIAL 20
 #define COST_WINDOW 1
@@ -36,6 +37,7 @@ struct dial {
 	uint32_t guest_credit; /* bytes that the guest may still send */
 	uint32_t our_credit;   /* bytes that we may still send */
 	uint32_t owed;         /* credit that we can give back to the guest */
+	uint32_t window;       /* of the guest: what was given and not yet owed again */
 	uint8_t judged;        /* managerd has answered */
 	uint8_t ok;            /* that bytes may flow */
 	uint8_t got_end, sent_end;
@@ -87,6 +89,7 @@ dial_free(struct dial *d)
 	dial_close_socket(d);
 	d->s->dials[d->channel - GUEST_CHANNELS - 1] = NULL;
 	d->s->ndials--;
+	d->s->dials_more -= d->window - GUEST_DIAL_WINDOW;
 	free(d);
 }
 
@@ -133,14 +136,20 @@ dial_settle(struct dial *d)
 	}
 }
 
-/* Credit that is worth a frame goes back. */
+/* Credit that is worth a frame goes back, and more of it where nothing waits for the socket. */
 static void
 dial_give(struct dial *d)
 {
 	struct g_number w = {.n = d->owed};
 
-	if (d->owed < DIAL_GIVE_MIN || d->got_end || d->sent_close || guest_full(d->s))
+	if (d->owed < d->window / 4 || d->got_end || d->sent_close || guest_full(d->s))
 		return;
+	if (buf_len(&d->out) == 0 && d->window < GUEST_DIAL_WINDOW_MAX &&
+	    d->s->dials_more < DIAL_MORE_MAX) {
+		d->window += GUEST_DIAL_WINDOW;
+		d->s->dials_more += GUEST_DIAL_WINDOW;
+		w.n += GUEST_DIAL_WINDOW;
+	}
 	d->owed = 0;
 	d->guest_credit += w.n;
 	guest_send(d->s, G_WINDOW, d->channel, &w, sizeof(w));
@@ -348,7 +357,7 @@ dial_open(struct session *s, const struct frame *f)
 	d->s = s;
 	d->id = ++s->last_dial;
 	d->channel = f->channel;
-	d->guest_credit = d->our_credit = GUEST_DIAL_WINDOW;
+	d->guest_credit = d->our_credit = d->window = GUEST_DIAL_WINDOW;
 	d->fd = -1;
 	s->dials[f->channel - GUEST_CHANNELS - 1] = d;
 	s->ndials++;
@@ -398,7 +407,7 @@ dial_window(struct dial *d, const struct frame *f)
 	if (f->len != sizeof(w))
 		return "frame of a wrong length";
 	memcpy(&w, f->data, sizeof(w));
-	if (w.n == 0 || w.n > GUEST_DIAL_WINDOW - d->our_credit)
+	if (w.n == 0 || w.n > GUEST_DIAL_WINDOW_MAX - d->our_credit)
 		return "credit that nobody took";
 	if (guest_charge(&d->s->guest, COST_WINDOW) == -1)
 		return "too many control frames";

@@ -49,7 +49,8 @@ struct session {
 	uint32_t egress_len;
 	struct dial *dials[GUEST_DIALS]; /* of channel GUEST_CHANNELS + 1 + index */
 	unsigned ndials;
-	uint64_t last_dial; /* their ids */
+	uint32_t dials_more; /* bytes by which their windows have grown */
+	uint64_t last_dial;  /* their ids */
 
 	unsigned freezers; /* exports that hold the sandbox still */
 	int64_t frozen_since_us;

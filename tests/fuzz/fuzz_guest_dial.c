@@ -137,7 +137,7 @@ stream_send(uint8_t type, uint16_t channel, const void *head, size_t head_len, c
 	case G_WINDOW:
 		CHECK(said[i].ok && head_len == sizeof(w));
 		memcpy(&w, head, sizeof(w));
-		CHECK(w.n > 0 && w.n <= GUEST_DIAL_WINDOW);
+		CHECK(w.n > 0 && w.n <= GUEST_DIAL_WINDOW_MAX);
 		break;
 	default:
 		CHECK(type == G_CLOSE && head_len == 0);
@@ -218,8 +218,9 @@ frame_in(unsigned i, uint8_t type, const uint8_t *p, size_t n, int wrong)
 	}
 	if (type == G_WINDOW && n >= sizeof(w)) {
 		memcpy(&w, data, sizeof(w));
-		said[i].credit = w.n > GUEST_DIAL_WINDOW - said[i].credit ? GUEST_DIAL_WINDOW
-									  : said[i].credit + w.n;
+		said[i].credit = w.n > GUEST_DIAL_WINDOW_MAX - said[i].credit
+				     ? GUEST_DIAL_WINDOW_MAX
+				     : said[i].credit + w.n;
 	}
 	if (type == G_CLOSE && said[i].open) {
 		said[i].got_close = 1;

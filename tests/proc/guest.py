@@ -121,7 +121,7 @@ class Dial:
             self.data += data
         elif type == layout.G_WINDOW:
             self.window += layout.unpack("g_number", data)["n"]
-            assert self.window <= layout.GUEST_DIAL_WINDOW
+            assert self.window <= layout.GUEST_DIAL_WINDOW_MAX
         elif type == layout.G_DATA_END:
             assert self.judged and not self.ended and data == b""
             self.ended = True

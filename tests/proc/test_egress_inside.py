@@ -3,6 +3,7 @@
 import queue
 import shutil
 import socket
+import tempfile
 import threading
 
 import guest
@@ -22,13 +23,12 @@ class Served(layout.Chan):
     def __init__(self, chan, outside):
         super().__init__(chan.sock)
         self.outside, self.rest, self.dialled = outside, queue.Queue(), []
-        self.sock.setblocking(True)
         threading.Thread(target=self.run, daemon=True).start()
 
     def run(self):
         while True:
             try:
-                m = super().recv(None)
+                m = super().recv(3600)
             except (OSError, EOFError, ValueError):
                 self.rest.put(None)
                 return
@@ -201,3 +201,20 @@ def test_dials_do_not_survive_the_session():
         assert client.recv(10) == (layout.RECORD_STDOUT, b"1\n")
         w.manager.send("S_END", 0, {"reason": L.END_DELETED})
         assert w.wait(10) == 0
+
+
+def test_snapshot_leaves_connections_open(way):
+    code = (
+        b"import socket; s = socket.create_connection(('web.example', 7)); print(1, flush=True); input(); s.sendall(b'x'); print(s.recv(1))"
+    )
+    id, client = way.exec([b"python3", b"-c", code], stdin_follows=1, timeout_us=60_000_000)
+    assert client.recv(10) == (layout.RECORD_STARTED, b"")
+    assert client.recv(10) == (layout.RECORD_STDOUT, b"1\n")
+    with tempfile.TemporaryFile() as f:
+        snap, _ = way.job("S_SNAPSHOT", {"max_bytes": 1 << 30}, fd=f)
+        way.job_end(snap, 200)
+    client.send(layout.RECORD_STDIN, b"\n")
+    client.send(layout.RECORD_STDIN_END)
+    assert client.recv(10) == (layout.RECORD_STDOUT, b"b'x'\n")
+    client.close()
+    way.job_end(id)

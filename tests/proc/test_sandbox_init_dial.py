@@ -359,7 +359,7 @@ def test_client_that_does_not_read_gets_no_more_than_its_window_ahead(box):
         for d in dials:
             d.send(b"x" * (d.window // 16384 * 16384))
         box.settle(0.3)
-    assert memory(box) - before < 8 * (L.GUEST_DIAL_WINDOW // 1024) + 400
+    assert memory(box) - before < 8 * (L.GUEST_DIAL_WINDOW_MAX // 1024) + 400
     assert box.run("echo alive").out == b"alive\n"
     for d in dials:
         d.close()

@@ -1,5 +1,6 @@
 """Connections out of a sandbox as sessiond handles them: the test plays the sandbox, managerd and what is behind it."""
 
+import contextlib
 import os
 import random
 import socket
@@ -356,7 +357,6 @@ WRONG = {
     "close_on_closed": (b"", lambda s: s.guest.send(L.G_CLOSE, FIRST)),
     "data_before_verdict": (b"", lambda s: [s.ask(), s.guest.send(L.G_DATA, FIRST, b"x")]),
     "end_before_verdict": (b"", lambda s: [s.ask(), s.guest.send(L.G_DATA_END, FIRST)]),
-    "window_before_verdict": (b"", lambda s: [s.ask(), s.guest.send(L.G_WINDOW, FIRST, window(1))]),
     "data_after_refusal": (b"", lambda s: [s.answer(s.ask()[1], 1), s.frames_until_close(FIRST), s.guest.send(L.G_DATA, FIRST, b"x")]),
     "data_empty": (b"", lambda s: [s.dial(), s.guest.send(L.G_DATA, FIRST)]),
     "data_after_end": (b"", lambda s: [s.dial(), s.guest.send(L.G_DATA_END, FIRST), s.guest.send(L.G_DATA, FIRST, b"x")]),
@@ -365,20 +365,10 @@ WRONG = {
     "close_with_bytes": (b"", lambda s: [s.dial(), s.guest.send(L.G_CLOSE, FIRST, b"x")]),
     "close_twice_before_verdict": (b"", lambda s: [s.ask(), s.guest.send(L.G_CLOSE, FIRST), s.guest.send(L.G_CLOSE, FIRST)]),
     "data_after_close": (b"", lambda s: [s.ask(), s.guest.send(L.G_CLOSE, FIRST), s.guest.send(L.G_DATA, FIRST, b"x")]),
-    "credit_not_taken": (b"", lambda s: [s.dial(), s.guest.send(L.G_WINDOW, FIRST, window(1))]),
+    "credit_beyond_all": (b"", lambda s: [s.dial(), s.guest.send(L.G_WINDOW, FIRST, window(L.GUEST_DIAL_WINDOW_MAX - WINDOW + 1))]),
     "credit_0": (b"", lambda s: [s.dial(), s.guest.send(L.G_WINDOW, FIRST, window(0))]),
     "credit_short": (b"", lambda s: [s.dial(), s.guest.send(L.G_WINDOW, FIRST, b"x")]),
-    "more_than_credit": (
-        b"",
-        lambda s: [
-            s.dial(),
-            s.guest.send(L.G_DATA, FIRST, b"x" * 65536),
-            s.guest.send(L.G_DATA, FIRST, b"x" * 65536),
-            s.guest.send(L.G_DATA, FIRST, b"x" * 65536),
-            s.guest.send(L.G_DATA, FIRST, b"x" * 65536),
-            s.guest.send(L.G_DATA, FIRST, b"x" * 65536),
-        ],
-    ),
+    "more_than_credit": (b"", lambda s: [s.dial(), *(s.guest.send(L.G_DATA, FIRST, b"x" * 65536) for _ in range(16))]),
     "stdout": (b"", lambda s: [s.dial(), s.guest.send(L.G_STDOUT, FIRST, b"x")]),
     "dialed_from_inside": (b"", lambda s: [s.ask(), s.guest.send(L.G_DIALED, FIRST, bytes(8))]),
 }
@@ -389,29 +379,12 @@ def test_wrong_frame_of_a_dial_ends_the_session_and_nothing_else(name):
     egress, wrong = WRONG[name]
     with Dialing(egress=egress) as s:
         _, client, _ = s.started()
-        wrong(s)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            wrong(s)
         assert s.down()
         assert s.alive()
         s.manager.close()
         assert s.wait() == 0
-
-
-def test_flood_of_dials_ends_the_session():
-    with Dialing() as s:
-        with pytest.raises((BrokenPipeError, ConnectionResetError, AssertionError)):
-            for _ in range(200):
-                for ch in range(FIRST, FIRST + L.GUEST_DIALS):
-                    ask(s, ch=ch)
-                for _ in range(L.GUEST_DIALS):
-                    m = s.manager.recv()
-                    assert m.name == "S_DIAL"
-                    os.close(m.fd)
-                    s.answer(m, L.DIAL_REFUSED, b"no")
-                for _ in range(L.GUEST_DIALS):
-                    ch, _ = s.guest.expect(L.G_DIALED)
-                    s.guest.expect(L.G_CLOSE, ch)
-                    s.guest.send(L.G_CLOSE, ch)
-        assert s.alive()
 
 
 def test_more_is_not_asked_than_is_answered():
