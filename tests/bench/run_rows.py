@@ -6,17 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from client import Http, Raw
 from harness import KEY, Server
-from machine import wait_until
 from rows import both, mid, ms, spawn
 
 CODE = "print(1)"
 AT_ONCE = 8
 NATIVE = ("/usr/bin/python3", "-c", CODE)
-
-
-def ready(server):
-    """How many sandboxes of the pool are on the engine."""
-    return sum("-pool_" in name for name in server.on_engine()[0])
 
 
 def run(http):
@@ -31,10 +25,9 @@ def run(http):
     return took
 
 
-def refilled(server, n):
-    if not wait_until(lambda: ready(server) >= n, 120, 0.05):
-        raise RuntimeError(f"the pool has {ready(server)} of {n}\n{server.tail()}")
-    time.sleep(1)  # the last of them has answered, and the machine is still
+def refilled(server):
+    server.pool_full(120)
+    time.sleep(0.3)  # its making is over, and the machine is still
 
 
 def runs(b):
@@ -43,14 +36,14 @@ def runs(b):
     server = Server(b.engine, POOL=AT_ONCE, MAX_SANDBOXES=2 * AT_ONCE).start()
     try:
         https = [Http(server.port, KEY) for _ in range(AT_ONCE)]
-        refilled(server, AT_ONCE)
+        refilled(server)
         run(https[0])
         for _ in range(b.n(40, 6)):
-            refilled(server, AT_ONCE)
+            refilled(server)
             limit += spawn(b, 0, 1, *NATIVE)
             one.append(run(https[0]))
         for _ in range(b.n(8, 2)):
-            refilled(server, AT_ONCE)
+            refilled(server)
             began = time.perf_counter()
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 list(pool.map(run, https))
