@@ -459,7 +459,7 @@ def test_runs_are_in_no_list_and_not_in_the_data_directory_while_they_run(alone)
     at, command = f"/v1/sandboxes/{box}", {"command": "true"}
     for method, path, body in (
         ("GET", at, None), ("POST", at + "/exec", command), ("POST", at + "/timeout", {"timeout_seconds": 9}), ("DELETE", at, None),
-        ("POST", at + "/snapshots", None), ("POST", at + "/rollback", {"snapshot_id": "snap_" + "0" * 16}), ("GET", at + "/files/list", None),
+        ("POST", at + "/snapshots", None), ("POST", at + "/rollback", {"snapshot_id": "snap_" + "1" * 16}), ("GET", at + "/files/list", None),
     ):  # fmt: skip
         assert check_error(alone.api.ask(method, path, json=body), 404) == f"sandbox {box} not found"
     t.join()
