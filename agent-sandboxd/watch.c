@@ -11,9 +11,11 @@
 
 #define TICK_MS 500
 #define LATER_MS 5
-#define DRAIN_MS 2000 /* for apid alone, to end its streams */
-#define POOL_MS 3500  /* for managerd after it, to remove the pool and what runs had */
-#define TERM_MS 500   /* for the others */
+/* From the signal on: until then apid may end its streams, managerd remove the pool and what runs
+ * had, the others end. */
+#define DRAIN_MS 2000
+#define POOL_MS 3200
+#define TERM_MS 3600
 #define CRASH_MS 2000 /* for all, when one has died */
 #define KILL_MS 500
 
@@ -344,11 +346,11 @@ alive(const struct parent *p)
 	return n;
 }
 
-/* Until only is gone (NULL: all of them), or the time is over. */
+/* Until only is gone (NULL: all of them), or it is this time. */
 static void
-wait_gone(struct parent *p, const struct process *only, int64_t ms)
+wait_gone(struct parent *p, const struct process *only, int64_t end)
 {
-	int64_t end = now_ms() + ms, left;
+	int64_t left;
 	sigset_t child;
 
 	sigemptyset(&child);
@@ -368,19 +370,20 @@ watch_end_all(struct parent *p)
 {
 	struct process *apid = &p->prog[PROG_APID], *managerd = &p->prog[PROG_MANAGERD];
 	const struct m_none none = {0};
+	int64_t begun = now_ms();
 
 	if (p->outcome == STOPPED && apid->pid > 0) {
 		if (managerd->chan != NULL)
 			send_P_DRAIN(managerd->chan, 0, &none, NULL, 0, -1);
 		kill(apid->pid, SIGTERM);
-		wait_gone(p, apid, DRAIN_MS);
-		wait_gone(p, managerd, POOL_MS);
+		wait_gone(p, apid, begun + DRAIN_MS);
+		wait_gone(p, managerd, begun + POOL_MS);
 	}
 	signal_all(p, SIGTERM);
-	wait_gone(p, NULL, p->outcome == STOPPED ? TERM_MS : CRASH_MS);
+	wait_gone(p, NULL, begun + (p->outcome == STOPPED ? TERM_MS : CRASH_MS));
 	p->killing = 1;
 	signal_all(p, SIGKILL);
-	wait_gone(p, NULL, KILL_MS);
+	wait_gone(p, NULL, now_ms() + KILL_MS);
 	if (alive(p))
 		log_warnx("some programs could not be ended");
 }
