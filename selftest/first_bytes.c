@@ -148,8 +148,12 @@ must_be_other_host(const char *form, int fd, const char *request, size_t len)
 	if (fd == -1)
 		return;
 	send(fd, request, len, MSG_NOSIGNAL);
-	while (n < sizeof(text) - 1 && (got = recv(fd, text + n, sizeof(text) - 1 - n, 0)) > 0)
+	/* What is no refusal is an answer, after which a connection may stay open. */
+	while (n < sizeof(text) - 1 && (got = recv(fd, text + n, sizeof(text) - 1 - n, 0)) > 0) {
 		n += (size_t)got;
+		if (n >= 12 && strncmp(text + 8, " 4", 2) != 0)
+			break;
+	}
 	if (got == -1 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		broken("%s: it stays open", form);
 	else if (n > 0 && strstr(text, "\r\n\r\negress refused: ") == NULL &&

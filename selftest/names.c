@@ -125,15 +125,19 @@ check_proxy_socks_names(void)
 	holds("%zu names: reply 2, not allowed", COUNT(bad));
 }
 
-static void
+static int
 must_be_unlisted(const char *name, unsigned port)
 {
+	int unlisted;
+
 	struct answer a;
 
 	ask_connect(&a, name, strlen(name), port);
-	if (a.status != 403 || strstr(a.text, "not in the") == NULL)
+	unlisted = a.status == 403 && strstr(a.text, "not in the") != NULL;
+	if (!unlisted)
 		broken("%s:%u: %d %.80s", name, port, a.status, a.text);
 	answer_close(&a);
+	return unlisted;
 }
 
 void
@@ -161,10 +165,10 @@ check_proxy_ports(void)
 	static const unsigned ports[] = {1, 22, 25, 53, 79, 81, 444, 2375, 8080, 65535};
 	struct answer a;
 
-	for (size_t i = 0; i < COUNT(ports); i++) {
-		must_be_unlisted("1.1.1.1", ports[i]);
-		must_be_unlisted(LISTED, ports[i]);
-	}
+	/* One is enough: each that is let out may take its time. */
+	for (size_t i = 0; i < COUNT(ports); i++)
+		if (!must_be_unlisted(LISTED, ports[i]) || !must_be_unlisted("1.1.1.1", ports[i]))
+			return;
 	ask_connect(&a, LISTED, strlen(LISTED), 65536 + 443);
 	if (a.status != 400)
 		broken("port 65979: %d %.80s", a.status, a.text);

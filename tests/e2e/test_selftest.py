@@ -255,6 +255,7 @@ def result_of(results, variant):
 def test_fails_without(results, variant, rule):
     found = result_of(results, variant)
     assert set(rule.checks) <= set(found), f"not seen: {set(rule.checks) - set(found)} of {found}"
+    assert not any("it ended with" in found[c] for c in rule.checks), found
     beside = set(found) - variant.checks - variant.more
     assert not beside, f"broken, but untouched: { {c: found[c] for c in beside} }"
 
