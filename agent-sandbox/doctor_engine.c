@@ -247,7 +247,9 @@ doctor_engine(const struct settings *s)
 	char why[CURL_ERROR_SIZE], *json;
 
 	if (access(s->engine, F_OK) == -1) {
-		doctor_say(FINDING_FAIL, "there is no engine at %s; it is taken up when it comes",
+		doctor_say(FINDING_FAIL,
+		    "there is no engine at %s: start it, or name another socket with DOCKER_HOST; "
+		    "it is taken up when it comes",
 		    s->engine);
 		return;
 	}

@@ -73,6 +73,8 @@ def test_make_run_brings_an_engine_and_an_image_and_keeps_key_and_workspaces(hom
         assert "agent-sandbox/debian-python:" in said and "no registry answers" in said
         lines = [line for line in said.splitlines() if line.startswith(("id=", "curl "))]
         assert len(lines) == 3 and all(f"$(cat {home}/keys/key)" in line for line in lines) and '"network": true' in said
+        doctor = next(line for line in said.splitlines() if line.startswith("What this machine gives")).partition(": ")[2]
+        assert "ok    engine " in r.inside("sh", "-c", doctor).stdout, "what is printed shows the engine that this run has"
         made = r.inside("sh", "-c", lines[0])
         assert re.fullmatch(r"sb_[0-9a-f]{16}\n", made.stdout), made
         sandbox = made.stdout.strip()
