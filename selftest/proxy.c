@@ -229,15 +229,17 @@ static const struct range mapped[] = {
     {"[::ffff:192.168.0.1]", "private"},
 };
 
-/* With an operator's own list it may be refused as not in that, too. */
+/* word NULL: any. Where the list is the operator's it may be refused as not in that, too. */
 static int
 refused_as(const struct answer *a, const char *word)
 {
 	char want[64];
 
-	snprintf(want, sizeof(want), "is not public (%s)", word);
-	return a->status == 403 && (strstr(a->text, want) != NULL ||
-				       strstr(a->text, "not in the server's allowlist") != NULL);
+	snprintf(want, sizeof(want), "is not public (%s%s", word != NULL ? word : "",
+	    word != NULL ? ")" : "");
+	return a->status == 403 &&
+	       (strstr(a->text, want) != NULL ||
+		   (probe.mode == MODE_PROXY && strstr(a->text, "not in the ") != NULL));
 }
 
 static void
@@ -290,8 +292,7 @@ check_proxy_own(void)
 		snprintf(host, sizeof(host), strchr(probe.own.v[i], ':') ? "[%s]" : "%s",
 		    probe.own.v[i]);
 		ask_connect(&a, host, strlen(host), 443);
-		if (a.status != 403 || (strstr(a.text, "is not public (") == NULL &&
-					   strstr(a.text, "not in the server's") == NULL))
+		if (!refused_as(&a, NULL))
 			broken("%s: %d %.80s", host, a.status, a.text);
 		answer_close(&a);
 	}

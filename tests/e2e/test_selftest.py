@@ -140,6 +140,26 @@ def test_without_a_target_it_says_what_it_could_not_try(start):
     nothing_left(s)
 
 
+def test_error_half_way_leaves_no_sandbox(start):
+    s = start(MAX_SANDBOXES=1)
+    p = selftest(s, "--mode", "network", "--only", "neighbours", "--only", "interfaces")
+    assert p.returncode == 1 and "a second sandbox" in broken(p)["create"], p.stdout + p.stderr
+    nothing_left(s)
+
+
+def test_operators_own_list_is_the_upper_bound_and_what_cannot_be_is_an_error(start):
+    s = start(EGRESS_ALLOWLIST=f"{TLS},*.wild.example")
+    p = selftest(s, "--offline", "--mode", "none", "--mode", "list", "--mode", "network", target=False)
+    said = rows(p)
+    assert p.returncode == 0, p.stdout + p.stderr
+    assert said["list", "create"][0][0] == said["network", "create"][0][0] == "refused"
+    assert {c for m, c in said if m == "default"} >= {"proxy_ranges4", "proxy_names", "proxy_socks"}, "the server's list is everybody's"
+    p = selftest(s, "--image", "nobody/else:1", target=False)
+    assert p.returncode not in (0, 1) or "hold," not in p.stdout, p.stdout + p.stderr
+    assert "nobody/else" in p.stderr
+    nothing_left(s)
+
+
 LAN4, HOST4, CLOUD4 = "10.9.9.9", "44.20.0.1", "169.254.169.254"
 
 
