@@ -60,7 +60,8 @@ doctor_pool(const struct settings *s)
 		    "AGENT_SANDBOX_POOL_MEMORY_MB has no room for more",
 		    kept, asked);
 	else
-		doctor_say(FINDING_OK, "%lld sandboxes are kept ready", kept);
+		doctor_say(
+		    FINDING_OK, "AGENT_SANDBOX_POOL: %lld sandboxes are to be kept ready", kept);
 	snprintf(path, sizeof(path), "%s/%s", s->c.str[CFG_DATA_DIR], REPORT_FILE);
 	if ((report = json_load_file(path, 0, NULL)) != NULL)
 		say_report(report);
