@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "proc"))
 import layout  # noqa: E402
-from machine import command_line, everyone, status  # noqa: E402
+from machine import command_line, everyone, status, wait_until  # noqa: E402
 
 SANDBOX = 0xABCDEF0123456789
 
@@ -74,6 +74,7 @@ def test_engine_enforces_what_a_sandbox_is_made_of(engine, proxy):
             host["ReadonlyRootfs"] and host["NetworkMode"] == "none" and host["OomScoreAdj"] == 500 and host["LogConfig"]["Type"] == "none"
         )
         assert [(m["Type"], m["Destination"]) for m in got["Mounts"]] == [("volume", "/workspace")]
+        assert wait_until(lambda: host_pid(got)), "the sandbox's first process is not found"
         told = status(host_pid(got))
         assert told["Uid"].split() == ["1000"] * 4 and told["Gid"].split() == ["1000"] * 4
         assert told["CapBnd"].strip("0") == told["CapPrm"].strip("0") == "" and (told["NoNewPrivs"], told["Seccomp"]) == ("1", "2")
@@ -85,7 +86,7 @@ def host_pid(inspected):
         numbers = status(pid).get("NSpid", "").split()
         if numbers[-1:] == ["1"] and str(inspected["State"]["Pid"]) in numbers and "/.agent-sandbox/init" in command_line(pid):
             return pid
-    raise AssertionError("the sandbox's first process is not found")
+    return None
 
 
 def test_every_state_can_be_attached_to_and_destroyed(engine, proxy):
