@@ -9,6 +9,7 @@ from threading import Thread
 
 import images
 import pytest
+from engine import EngineError
 from harness import DEFAULT_IMAGE, Box, at_once, check_error
 from machine import SLACK, wait_until
 
@@ -37,9 +38,18 @@ def swallow(call):
 
 def inspect(s, sandbox):
     """Its container, as the engine sees it; its name may come a moment after the answer, and one from before a rollback go."""
-    assert wait_until(lambda: len(s.containers(sandbox.id)) == 1)
-    (name,) = s.containers(sandbox.id)
-    return s.engine.call("GET", f"/containers/{name}/json")
+
+
+    def look():
+        names = s.containers(sandbox.id)
+        try:
+            return s.engine.call("GET", f"/containers/{names[0]}/json") if len(names) == 1 else None
+        except EngineError:
+            return None
+
+    got = wait_until(look)
+    assert got, s.containers(sandbox.id)
+    return got
 
 
 def claimed(s, sandbox):
