@@ -39,7 +39,6 @@ def swallow(call):
 def inspect(s, sandbox):
     """Its container, as the engine sees it; its name may come a moment after the answer, and one from before a rollback go."""
 
-
     def look():
         names = s.containers(sandbox.id)
         try:
