@@ -21,8 +21,8 @@ def clean(text):
     assert not any(raw in text for raw in RAW), text
     assert re.fullmatch(rb"[^\x1b]*", re.sub(rb"\x1b\[(0|2|3[0-9])m|\x1b\[K", b"", text)), text
     # Our own: the end of a line, and a bar that is drawn anew.
-    text = re.sub(rb"\r(?=[^\r\x1b]*  \[[# ]*\] +\d+ %)", b"", text.replace(b"\r\n", b"").replace(b"\r\x1b[K", b""))
-    assert b"\r" not in text
+    rest = re.sub(rb"\r(?=[^\r\x1b]*  \[[# ]*\] +\d+ %)", b"", text.replace(b"\r\n", b"").replace(b"\r\x1b[K", b""))
+    assert b"\r" not in rest
     return text
 
 
