@@ -46,14 +46,24 @@ forget_event(struct event *ev)
 		event_del(ev);
 }
 
-static void
-close_both(struct dial *d, enum reason reason)
+void
+dial_cut(struct dial *d)
 {
 	static const struct linger reset = {.l_onoff = 1};
 
+	if (d->outside == -1)
+		return;
+	setsockopt(d->outside, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	close(d->outside);
+	d->outside = -1;
+}
+
+static void
+close_both(struct dial *d, enum reason reason)
+{
 	/* What did not end well is a reset on either side. */
-	if (d->outside != -1 && reason != REASON_NONE)
-		setsockopt(d->outside, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	if (reason != REASON_NONE)
+		dial_cut(d);
 	if (d->outside != -1)
 		close(d->outside);
 	close(d->inside);
@@ -140,6 +150,8 @@ over(const struct dial *d, int64_t now)
 		return REASON_GONE;
 	if (d->state == DIAL_RESOLVING && now >= d->step_until)
 		return REASON_SILENT;
+	if (d->state == DIAL_REFUSING && now >= d->step_until)
+		return d->last;
 	if (d->state != DIAL_RELAYING)
 		return REASON_NONE;
 	if (d->look_until != 0 && now >= d->look_until)

@@ -31,7 +31,12 @@ struct flow {
 	uint8_t shut;  /* and to was told */
 };
 
-enum dial_state { DIAL_RESOLVING, DIAL_CONNECTING, DIAL_RELAYING };
+enum dial_state {
+	DIAL_RESOLVING,
+	DIAL_CONNECTING,
+	DIAL_RELAYING,
+	DIAL_REFUSING, /* the client was told why, and what it still sends is thrown away */
+};
 
 struct dial {
 	LIST_ENTRY(dial) entry; /* of its box */
@@ -47,7 +52,7 @@ struct dial {
 	struct lookup *lookup;
 	struct egress_addr try[DIAL_TRIES];
 	unsigned ntry, next;
-	enum reason last; /* why the try before failed */
+	enum reason last; /* why the try before failed, or it is refused */
 	const char *kind; /* of address: what it is if it is not public */
 	char address[EGRESS_ADDR_TEXT];
 
@@ -70,6 +75,8 @@ void dial_forget(uint64_t sandbox);
  * else whoever owns a name in that could lead it to all that the operator's has.
  */
 int dial_opens(const struct dial *, const struct egress_addr *, int exact);
+/* Resets the connection to the outside. */
+void dial_cut(struct dial *);
 /* Tells managerd that bytes may flow. */
 void dial_connected(struct dial *);
 /* Sets the timer to what is due next. */

@@ -18,6 +18,7 @@
 #define CHUNK_SHORT 4096               /* once so much waits in buffers: */
 #define HELD_HIGH (UINT64_C(64) << 20) /* bytes */
 #define LOOK_US INT64_C(10000000)      /* for the first request to come whole */
+#define REFUSE_US INT64_C(2000000)     /* for a client to read why it is refused */
 
 static uint8_t shared[CHUNK];
 
@@ -160,8 +161,9 @@ receive(struct flow *f, uint8_t *p, size_t room)
 	return n;
 }
 
-/* The client learns why, in the words of its protocol, if nothing was said to it before. */
-static void
+/* The client learns why, in the words of its protocol, if nothing was said to it before: -1 then.
+ */
+static int
 say_refused(struct dial *d, enum reason reason, int tls)
 {
 	/* A fatal alert: no such name, or what came cannot be read. */
@@ -170,16 +172,50 @@ say_refused(struct dial *d, enum reason reason, int tls)
 	int n = reason_text(reason, "", "", why);
 
 	if (d->in.bytes > 0 || d->in.held_len > 0)
-		return;
+		return -1;
 	if (tls) {
 		send(d->inside, alert, sizeof(alert), MSG_DONTWAIT | MSG_NOSIGNAL);
-		return;
+		return 0;
 	}
 	n = snprintf(head, sizeof(head),
 	    "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
 	    "Connection: close\r\n\r\negress refused: %s\n",
 	    sizeof("egress refused: \n") - 1 + (size_t)n, why);
 	send(d->inside, head, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return 0;
+}
+
+/*
+ * Nothing goes out any more. Closed at once, with bytes unread, the end inside would be reset, and
+ * that would overtake what it was told: so it is closed when the client has gone, or time is over.
+ */
+static void
+refuse(struct dial *d, enum reason why)
+{
+	struct flow *f = &d->out;
+
+	if (say_refused(d, why, f->held[0] < ' ' || f->held[0] >= 0x80) == -1 || f->ended) {
+		dial_end(d, why);
+		return;
+	}
+	want(&d->in.readable, 0);
+	held_free(f);
+	dial_cut(d);
+	shutdown(d->inside, SHUT_WR);
+	d->in.shut = 1;
+	d->state = DIAL_REFUSING;
+	d->last = why;
+	d->step_until = egressd_now() + REFUSE_US;
+	dial_schedule(d);
+}
+
+static void
+refused_read(struct dial *d)
+{
+	ssize_t n = recv(d->inside, shared, sizeof(shared), MSG_DONTWAIT);
+
+	if (n == 0 || (n == -1 && errno != EAGAIN && errno != EINTR))
+		dial_end(d, d->last);
 }
 
 /* The first bytes are good: they go on, and no others are looked at. */
@@ -224,10 +260,9 @@ look_read(struct dial *d)
 		r = look_at(d->look, f->held, f->held_len, &d->host, d->port, &why);
 	if (r == LOOK_PASS)
 		look_done(d);
-	else if (r == LOOK_REFUSE || f->ended) {
-		say_refused(d, why, f->held[0] < ' ' || f->held[0] >= 0x80);
-		dial_end(d, why);
-	} else if (d->look_until == 0) {
+	else if (r == LOOK_REFUSE || f->ended)
+		refuse(d, why);
+	else if (d->look_until == 0) {
 		d->look_until = egressd_now() + LOOK_US;
 		dial_schedule(d);
 	}
@@ -241,6 +276,10 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (f->dial->state == DIAL_REFUSING) {
+		refused_read(f->dial);
+		return;
+	}
 	if (f == &f->dial->out && f->dial->look != LOOK_NOT) {
 		look_read(f->dial);
 		return;

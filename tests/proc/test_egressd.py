@@ -283,7 +283,7 @@ def late_refusal(dial, data, text, answer):
     dial.ok()
     dial.sock.sendall(data)
     assert re.match(answer, dial.rest(), re.S)
-    assert dial.end() == (layout.DIAL_REFUSED, text)
+    assert dial.end(close=True) == (layout.DIAL_REFUSED, text)
     assert dial.fields["bytes_out"] == dial.fields["bytes_in"] == 0
 
 
@@ -363,6 +363,25 @@ def test_a_request_for_another_name_is_refused(egress, request_, text, how):
     dial = egress.dial("good.example", 80, how=how)
     body = f"egress refused: {text}\n"
     late_refusal(dial, request_, text, rf"HTTP/1\.1 403 .*Content-Length: {len(body)}\r\n.*\r\n\r\n{re.escape(body)}$".encode())
+
+
+@pytest.mark.parametrize("more", [0, 1000, 3_000_000])
+def test_a_refused_client_reads_why_whatever_it_still_sends(egress, more):
+    dial = egress.dial("good.example", 80).ok()
+    dial.sock.sendall(get("other.example") + b"x" * more)
+    got = b""
+    while piece := dial.sock.recv(65536):  # a reset would be an error here
+        got += piece
+    assert got.endswith(f"egress refused: {OTHER_HOST}\n".encode())
+    dial.sock.sendall(b"and more")
+    assert dial.end(close=True) == (layout.DIAL_REFUSED, OTHER_HOST)
+    assert dial.fields["bytes_out"] == 0
+
+
+def test_a_refused_client_that_stays_is_ended(egress):
+    dial = egress.dial("good.example", 80).ok()
+    dial.sock.sendall(get("other.example"))
+    assert dial.end() == (layout.DIAL_REFUSED, OTHER_HOST)
 
 
 def test_an_http_request_through_the_proxy_is_looked_at_on_every_port(egress):
