@@ -7,7 +7,7 @@ from pathlib import Path
 from client import Http
 from harness import KEY, Server
 from machine import read, wait_until
-from rows import both, mid
+from rows import both, made, mid
 from watch import init_pid, pss
 
 SIZE = 4
@@ -30,15 +30,7 @@ def claims(b, server):
         for what, path, body, expect, _ in plan:
             server.pool_full()
             time.sleep(0.3)
-            data = http.request("POST", path, body)
-            began = time.perf_counter()
-            http.send(data)
-            status, got = http.receive()
-            times[what].append(time.perf_counter() - began)
-            if status != expect:
-                raise RuntimeError(f"{path}: {status} {got!r}")
-            if expect == 201:
-                http.ask("DELETE", f"/v1/sandboxes/{json.loads(got)['id']}")
+            times[what].append(made(http, path, body, expect))
     missed = server.pool()["misses"]
     for what, _, _, _, goal in plan:
         p50 = mid(times[what])

@@ -77,6 +77,9 @@ class Server:
             self.seen.append(m)
             try:
                 self.handle(m)
+            except (BrokenPipeError, ConnectionResetError) as exc:
+                if not self.stopping:  # else apid has gone meanwhile, as it should
+                    self.errors.append(repr(exc))
             except Exception as exc:  # noqa: BLE001 - shown by stop()
                 self.errors.append(repr(exc))
 
