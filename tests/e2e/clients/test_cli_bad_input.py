@@ -13,7 +13,7 @@ import trap as t
 from cli_kit import COMMAND, Cli, one_line, peak_memory
 from drivers import listing
 from harness import KEY, Server
-from machine import free_port
+from machine import free_port, wait_until
 
 BOX, SNAP = t.SANDBOX_ID, t.SNAPSHOT_ID
 # One of each verb that asks the server, with the status of its failures of the connection.
@@ -294,7 +294,8 @@ def test_refusal_without_end_is_not_kept(trap):
 def test_file_over_the_limit_tells_it(own_limits, here):
     server, box = own_limits
     cli = Cli(server.url)
-    assert "MAX_FILE_BYTES" in cli.fails(1, "put", f"{box.id}:f", input="x" * 3_000_000) and box.names() == []
+    assert "MAX_FILE_BYTES" in cli.fails(1, "put", f"{box.id}:f", input="x" * 3_000_000)
+    assert wait_until(lambda: box.names() == [])
     box.sh("head -c 3000000 /dev/zero > g")
     assert "too large" in cli.fails(1, "cat", f"{box.id}:g")
 
