@@ -71,6 +71,7 @@ class Session:
     def __init__(self, id, chan):
         self.id, self.chan, self.env, self.guest, self.ended = id, chan, b"", None, None
         self.jobs = {}
+        self.up = False
         self.restored = None
         self.rule = None  # what may be dialled; None: nothing
         self.dialed = []  # (id, verdict, text)
@@ -107,7 +108,7 @@ class Server:
     # ---- the fakes
 
     def loop(self):
-        while not self.stopping:
+        while not self.stopping and self.p.parent.sock.fileno() != -1:
             sel = selectors.DefaultSelector()
             sel.register(self.wake_r, selectors.EVENT_READ, None)
             sel.register(self.p.parent.sock, selectors.EVENT_READ, (self.p.parent, self.on_parent))
@@ -195,6 +196,7 @@ class Server:
                 s.chan.send("S_DOWN", 0, {"why": layout.DOWN_VERSION, "guest_version": 7}, "guest version")
             elif "UP" not in self.hold:
                 s.chan.send("S_UP", 0, {"guest_version": 1})
+                s.up = True
         elif m.name == "S_END":
             s.ended = m.fields["reason"]
             if "OVER" not in self.hold:

@@ -49,7 +49,7 @@ def test_full_data_directory_is_507_and_changes_nothing(start, engine, small):
     refused(s.call("SET_TIMEOUT", {"sandbox": b, "ttl_s": 9}), 507)
     refused(s.rollback(b, snap), 507)
     assert s.get(b).fields == before and s.exec(b).fields["status"] == 200
-    assert len(engine.containers) == 1
+    assert wait_until(lambda: len(engine.containers) == 1)
     assert sorted(p.name for p in (small / "sandboxes").iterdir()) == [f"sb_{b:016x}.json"]
     room()
     assert s.rollback(b, snap).name == "SANDBOX"

@@ -34,7 +34,11 @@ def ready(s):
 
 
 def filled(s, size=2):
+    """So many members can be claimed now. The report is written once a second: what it says alone may be of before the last claim."""
     state = s.p.path + "/pool.json"
+    if not wait_until(lambda: sum(x.up for x in ready(s)) == size, 10):
+        return False
+    s.list(), s.list()  # managerd has been round its loop since
     return wait_until(lambda: os.path.exists(state) and sum(i["ready"] for i in json.load(open(state))["images"]) == size, 10)
 
 
