@@ -5,3 +5,5 @@ COMMON_EVENT := $(COMMON) $(addprefix $(BUILD)/obj/common/,chan_event.o child.o)
 FRAME := $(BUILD)/obj/common/frame.o $(BUILD)/obj/common/crc32.o
 # Lists of where a sandbox may connect to; for the programs that read them.
 EGRESS := $(addprefix $(BUILD)/obj/common/,egress.o egress_list.o egress_range.o)
+# The key file; links -ljansson.
+KEYS := $(addprefix $(BUILD)/obj/common/,keys_file.o keys_line.o keys_net.o)

@@ -167,3 +167,68 @@ time_text(char *buf, int64_t wall_us)
 	    (unsigned)(rest / 60 % 60), (unsigned)(rest % 60), (unsigned)us);
 	return buf;
 }
+
+/* Days since 1970-01-01, counted as civil() does. */
+static int64_t
+days_from_civil(int year, int month, int day)
+{
+	int64_t y = year - (month <= 2), era = (y >= 0 ? y : y - 399) / 400, yoe = y - era * 400;
+	int64_t doy = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+
+	return era * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719468;
+}
+
+/* n digits at *p, and what stands behind them; moves behind both. -1 when it is not that. */
+static int
+number(const char **p, int n, char behind)
+{
+	int value = 0;
+
+	for (; n > 0; n--, (*p)++) {
+		if (**p < '0' || **p > '9')
+			return -1;
+		value = value * 10 + (**p - '0');
+	}
+	if (behind != '\0' && *(*p)++ != behind)
+		return -1;
+	return value;
+}
+
+/* ".123456": in microseconds; 0 when there is none. */
+static int
+fraction(const char **p)
+{
+	int us = 0, digits = 0;
+
+	if (**p != '.')
+		return 0;
+	for ((*p)++; **p >= '0' && **p <= '9' && digits < 6; (*p)++, digits++)
+		us = us * 10 + (**p - '0');
+	if (digits == 0)
+		return -1;
+	for (; digits < 6; digits++)
+		us *= 10;
+	return us;
+}
+
+int
+time_parse(const char *text, int64_t *wall_us)
+{
+	static const char marks[] = {'-', '-', 'T', ':', ':', '\0'};
+	int part[sizeof(marks)], us, y, m, d;
+	int64_t days;
+
+	for (size_t i = 0; i < sizeof(marks); i++)
+		if ((part[i] = number(&text, i == 0 ? 4 : 2, marks[i])) == -1)
+			return -1;
+	if ((us = fraction(&text)) == -1 || strcmp(text, "Z") != 0)
+		return -1;
+	if (part[1] < 1 || part[1] > 12 || part[3] > 23 || part[4] > 59 || part[5] > 59)
+		return -1;
+	days = days_from_civil(part[0], part[1], part[2]);
+	civil(days, &y, &m, &d);
+	if (y != part[0] || m != part[1] || d != part[2]) /* the 30th of February */
+		return -1;
+	*wall_us = ((days * 24 + part[3]) * 3600 + part[4] * 60 + part[5]) * 1000000 + us;
+	return 0;
+}

@@ -26,5 +26,8 @@ int64_t time_boot_us(void); /* CLOCK_BOOTTIME, microseconds: counts while suspen
 /* RFC 3339, UTC, microseconds, Z; buf holds TIME_TEXT_MAX bytes; returns buf. Years outside 0-9999
  * are clamped. */
 char *time_text(char *buf, int64_t wall_us);
+/* The other way: "2027-01-31T00:00:00Z", with at most six digits of a second's fraction. 0, or -1
+ * when text is not exactly that or no such moment is. */
+int time_parse(const char *text, int64_t *wall_us);
 
 #endif

@@ -99,6 +99,44 @@ a_time_at_an_edge_is_right_or_clamped(void **state)
 }
 
 static void
+a_time_reads_back_as_itself(void **state)
+{
+	char text[TIME_TEXT_MAX];
+	int64_t back;
+
+	(void)state;
+	for (int64_t day = -719528; day < 2932897; day += 13) {
+		int64_t us = (day * 86400 + (day * 7919 % 86400 + 86400) % 86400) * 1000000 + 123;
+
+		assert_int_equal(time_parse(time_text(text, us), &back), 0);
+		assert_int_equal(back, us);
+	}
+	assert_int_equal(time_parse("2027-01-31T00:00:00Z", &back), 0);
+	assert_int_equal(back, INT64_C(1801353600000000));
+	assert_int_equal(time_parse("2028-02-29T23:59:59.5Z", &back), 0);
+	assert_int_equal(back % 1000000, 500000);
+}
+
+static void
+what_is_no_moment_in_utc_is_no_time(void **state)
+{
+	static const char *const wrong[] = {"", "2027-01-31", "2027-01-31T00:00:00",
+	    "2027-01-31 00:00:00Z", "2027-01-31T00:00:00+00:00", "2027-01-31T00:00:00z",
+	    "2027-02-29T00:00:00Z", "2027-04-31T00:00:00Z", "2027-00-01T00:00:00Z",
+	    "2027-13-01T00:00:00Z", "2027-01-00T00:00:00Z", "2027-01-31T24:00:00Z",
+	    "2027-01-31T00:60:00Z", "2027-01-31T00:00:60Z", "2027-01-31T00:00:00.Z",
+	    "2027-01-31T00:00:00.1234567Z", "2027-01-31T00:00:00Z ", " 2027-01-31T00:00:00Z",
+	    "2027-1-31T00:00:00Z", "+027-01-31T00:00:00Z", "02027-01-31T00:00:00Z"};
+	int64_t us = 77;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		if (time_parse(wrong[i], &us) != -1)
+			fail_msg("taken: %s", wrong[i]);
+	assert_int_equal(us, 77);
+}
+
+static void
 clocks_move_forward(void **state)
 {
 	int64_t boot = time_boot_us(), wall = time_wall_us();
@@ -118,6 +156,8 @@ main(void)
 	    cmocka_unit_test(hex_is_exact),
 	    cmocka_unit_test(a_time_is_what_libc_says_for_every_day_of_ten_millennia),
 	    cmocka_unit_test(a_time_at_an_edge_is_right_or_clamped),
+	    cmocka_unit_test(a_time_reads_back_as_itself),
+	    cmocka_unit_test(what_is_no_moment_in_utc_is_no_time),
 	    cmocka_unit_test(clocks_move_forward),
 	};
 
