@@ -6,6 +6,7 @@
 #include <event2/http.h>
 #include <event2/http_struct.h>
 #include <event2/keyvalq_struct.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -349,6 +350,19 @@ on_request(struct evhttp_request *ev, void *arg)
 	req_begin(&c->r);
 }
 
+static void
+note_address(struct conn *c, const struct sockaddr *sa)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
+
+	if (sa != NULL && sa->sa_family == AF_INET6)
+		memcpy(c->addr, &((const struct sockaddr_in6 *)sa)->sin6_addr, 16);
+	else if (sa != NULL && sa->sa_family == AF_INET) {
+		memcpy(c->addr, mapped, sizeof(mapped));
+		memcpy(c->addr + 12, &((const struct sockaddr_in *)sa)->sin_addr, 4);
+	}
+}
+
 /* After the accept: evhttp has made its own object for the connection by now, or has given up.
  * Returns -1 then. */
 static int
@@ -373,6 +387,7 @@ attach(struct conn *c)
 	evhttp_connection_set_closecb(c->evcon, on_closed, c);
 	evhttp_connection_get_peer(c->evcon, &address, &port);
 	snprintf(c->peer, sizeof(c->peer), "%.45s:%u", address != NULL ? address : "?", port);
+	note_address(c, evhttp_connection_get_addr(c->evcon));
 	return 0;
 }
 

@@ -48,6 +48,7 @@ struct conn {
 	uint64_t rate_got;
 	uint32_t out_since; /* last progress of the output */
 	char peer[64];
+	uint8_t addr[16]; /* IPv4 as ::ffff:a.b.c.d; all zeros: not known */
 };
 
 /* fd: the listening socket, perhaps not listening yet. Made before the confinement, runs on the

@@ -55,6 +55,18 @@ object_egress(struct evbuffer *out, const struct m_sandbox *s, const char *tail,
 	egress_list(out, tail + before, n - before);
 }
 
+/* Only who may see every tenant is told. */
+static void
+tenant(struct evbuffer *out, const char name[64])
+{
+	if (memchr(name, '\0', 64) == NULL)
+		fatalx("managerd sent text without an end");
+	if (name[0] == '\0')
+		return;
+	evbuffer_add_printf(out, ",\"tenant\":");
+	out_cstring(out, name);
+}
+
 void
 object_sandbox(struct evbuffer *out, const struct m_sandbox *s, const char *tail, size_t n)
 {
@@ -92,6 +104,7 @@ object_sandbox(struct evbuffer *out, const struct m_sandbox *s, const char *tail
 		egress_list(out, labels_end, (size_t)(end - labels_end));
 	else
 		evbuffer_add(out, "null", 4);
+	tenant(out, s->tenant);
 	evbuffer_add(out, "}", 1);
 }
 
@@ -114,10 +127,12 @@ object_snapshot(struct evbuffer *out, const struct m_snapshot *s, const char *ta
 	hex_encode(s->sha256, sizeof(s->sha256), hash);
 	evbuffer_add_printf(out,
 	    ",\"size_bytes\":%lld,\"created_at\":\"%s\",\"parent_snapshot_id\":%s%s%s,"
-	    "\"stored_bytes\":%lld,\"sha256\":\"%s\"}",
+	    "\"stored_bytes\":%lld,\"sha256\":\"%s\"",
 	    (long long)s->size_bytes, time_text(created, s->created_us), s->parent ? "\"" : "",
 	    s->parent ? id_text(parent, "snap_", s->parent) : "null", s->parent ? "\"" : "",
 	    (long long)s->stored_bytes, hash);
+	tenant(out, s->tenant);
+	evbuffer_add(out, "}", 1);
 }
 
 static void

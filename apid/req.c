@@ -70,6 +70,7 @@ req_ask(const struct req *r, struct m_ask *ask)
 	ask->has_key = r->has_key;
 	ask->detail = r->detail;
 	snprintf(ask->peer, sizeof(ask->peer), "%.55s", r->conn->peer);
+	memcpy(ask->addr, r->conn->addr, sizeof(ask->addr));
 	snprintf(ask->request_id, sizeof(ask->request_id), "%s", r->request_id);
 }
 

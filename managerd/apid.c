@@ -249,7 +249,8 @@ apid_message(struct chan *c, struct msg *m)
 		return;
 	}
 	if (memchr(ask->peer, '\0', sizeof(ask->peer)) == NULL ||
-	    memchr(ask->request_id, '\0', sizeof(ask->request_id)) == NULL)
+	    memchr(ask->request_id, '\0', sizeof(ask->request_id)) == NULL ||
+	    memchr(ask->subject, '\0', sizeof(ask->subject)) == NULL)
 		fatalx("apid sent text without an end");
 	while (route->type != m->type)
 		route++;

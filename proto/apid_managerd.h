@@ -30,6 +30,8 @@ struct m_ask {
 	uint8_t pad[6];
 	char peer[56];       /* address and port as text */
 	char request_id[72]; /* at most 64 characters */
+	uint8_t addr[16];    /* the client's, IPv4 as ::ffff:a.b.c.d; all zeros: not known */
+	char subject[64];    /* common name of the certificate that it has shown; "": none */
 };
 
 struct m_auth {
@@ -132,6 +134,7 @@ struct m_sandbox {
 	uint8_t pad[4];
 	uint32_t labels_len; /* bytes of the tail */
 	uint32_t pad2;
+	char tenant[64]; /* whose it is; "": not for who asks to know */
 };
 
 /* tail: image, NUL, name */
@@ -145,6 +148,7 @@ struct m_snapshot {
 	uint8_t sha256[32];   /* of the tar */
 	uint8_t has_name;
 	uint8_t pad[7];
+	char tenant[64]; /* whose it is; "": not for who asks to know */
 };
 
 struct m_page_end {
