@@ -9,12 +9,21 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from harness import Engine, FaultySocket, Server  # noqa: E402
+from harness import FRONT, Engine, FaultySocket, Server  # noqa: E402
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "core: also run against the other engine")
     config.addinivalue_line("markers", "limit(seconds): a test may take longer than the usual 120 s")
+    config.addinivalue_line("markers", "gate: about the server's own port and HTTP parser; not behind a proxy")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Behind nginx the port and the parser are nginx's."""
+    if not FRONT.gate:
+        theirs = [item for item in items if item.get_closest_marker("gate")]
+        items[:] = [item for item in items if item not in theirs]
+        config.hook.pytest_deselected(items=theirs)
 
 
 def _late(*_):

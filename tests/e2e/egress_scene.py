@@ -15,6 +15,7 @@ import urllib3
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "proc"))
 from egress_kit import DNS4, HOST4, Dns, Net, echo, within  # noqa: E402
+from front import Plain  # noqa: E402
 from harness import Api, Server  # noqa: E402
 
 WEB, TLS, ECHO = "web.example", "tls.example", "echo.example"
@@ -155,7 +156,9 @@ class NetApi(Api):
 
 
 class NetServer(Server):
-    """A server that sees only that world."""
+    """A server that sees only that world, and is asked from there: without anything in front."""
+
+    front = Plain()
 
     def __init__(self, engine, world, **settings):
         super().__init__(engine, **settings)

@@ -20,6 +20,7 @@ import requests
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 from engine import DEFAULT_IMAGE, Engine  # noqa: E402
+from front import FRONT  # noqa: E402
 from machine import alive, descendants, descriptors, free_port, kib, link, processor_time_of_all, send, wait_until  # noqa: E402
 
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
@@ -70,6 +71,7 @@ class Api:
         if not hasattr(self._local, "session"):
             self._local.session = requests.Session()
             self._local.session.trust_env = False
+            self._local.session.verify = FRONT.verify
         return self._local.session
 
     def ask(self, method, path, *, headers=None, timeout=60, key=None, **more):
@@ -276,6 +278,7 @@ class Server:
     """A server on a free port with a data directory of its own."""
 
     alive = []  # those whose logs a failed test shows
+    front = FRONT
 
     def __init__(self, engine, socket_path=None, programs=BUILD, **settings):
         self.engine, self.programs = engine, programs
@@ -283,10 +286,10 @@ class Server:
         self.dir.chmod(0o755)
         self.data, self.log = self.dir / "data", self.dir / "log"
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{self.front.scheme}://127.0.0.1:{self.port}"
         self.api = Api(self.url)
         self.settings = {"API_KEYS": KEY, "PORT": self.port, "DATA_DIR": self.data, "REAP_INTERVAL_SECONDS": 0.5}
-        self.settings |= {"POOL": os.environ.get("AS_TEST_POOL", 0)} | settings
+        self.settings |= {"POOL": os.environ.get("AS_TEST_POOL", 0)} | self.front.settings(self.port) | settings
         self.docker_host = f"unix://{socket_path}" if socket_path else engine.url
         self.process = None
         Server.alive.append(self)
@@ -306,6 +309,7 @@ class Server:
 
     def start(self, seconds=60):
         self.launch()
+        self.front.start(self)
         up = wait_until(lambda: self.api.healthy() or self.process.poll() is not None, seconds)
         assert up and self.process.poll() is None, "the server does not start:\n" + self.tail()
         return self
@@ -477,6 +481,7 @@ class Server:
     def remove(self):
         """Without asking: processes, what the engine holds, files."""
         Server.alive = [s for s in Server.alive if s is not self]
+        self.front.stop(self)
         for pid in self.tree():
             send(pid)
         if self.process:
@@ -604,7 +609,7 @@ class FaultySocket:
 def raw(port, *parts, wait=4.0, half_close=False):
     """Sends bytes (a number is a pause in seconds) on a connection of its own; all that comes back until it is silent."""
     got = b""
-    with socket.create_connection(("127.0.0.1", port), 30) as s:
+    with FRONT.connect(port) as s:
         with contextlib.suppress(OSError):
             for part in parts:
                 if isinstance(part, bytes):

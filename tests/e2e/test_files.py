@@ -3,12 +3,12 @@
 import io
 import os
 import re
-import socket
 import tarfile
 import threading
 import time
 
 import pytest
+from front import FRONT
 from harness import at_once, check_error, codes, raw, request
 from machine import SLACK, wait_until
 
@@ -246,7 +246,7 @@ def test_archive_whose_process_another_request_ends_is_409_and_leaves_nothing(bo
     tar = tar_of(("a", b"a" * 400_000, REG, ""), ("b", b"b" * 400_000, REG, ""))
     head = request("PUT", box.path + "/files/archive?path=sub", f"Content-Length: {len(tar)}")
     for end in ("true", "kill -9 $PPID; sleep 5"):
-        with socket.create_connection(("127.0.0.1", int(box.api.url.rsplit(":", 1)[1])), 10) as c:
+        with FRONT.connect(int(box.api.url.rsplit(":", 1)[1]), 10) as c:
             c.sendall(head + tar[:500_000])
             assert wait_until(lambda: box.sh("ls -A sub 2>/dev/null; true") != "")
             box.exec(end, "?kill_others=true" if end == "true" else "")

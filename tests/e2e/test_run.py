@@ -2,12 +2,12 @@
 
 import json
 import re
-import socket
 import threading
 import time
 
 import pytest
 import requests
+from front import FRONT
 from harness import CODES, KEY, PROGRAMS, at_once, check_error
 from images import NODE_IMAGE, node, tiny
 from machine import wait_until
@@ -442,7 +442,7 @@ def test_client_that_goes_away_ends_the_run(alone):
     body = json.dumps({"code": "import time; time.sleep(50)", "limits": {"timeout_seconds": 60}}).encode()
     head = f"POST /v1/run HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {KEY}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     for wait in (0, 0.05, 4):
-        with socket.create_connection(("127.0.0.1", alone.port)) as s:
+        with FRONT.connect(alone.port) as s:
             s.sendall(head + body)
             time.sleep(wait)
             assert wait == 0.05 or wait == 0 or alone.on_engine()[0]

@@ -18,6 +18,7 @@ def test_lines_come_while_the_command_runs_and_exit_comes_once(box):
     assert [e["type"] for e in rest].count("exit") == 1 and events.cut is None
 
 
+@pytest.mark.gate
 def test_answer_says_what_it_is_and_is_not_buffered_by_proxies(box):
     events = box.stream("true")
     head = events.answer.headers

@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 
 import agent_sandbox_sdk as sdk
+from front import FRONT
 from harness import BUILD, ROOT
 
 NODE = ROOT / "build/venv/bin/node"
@@ -34,7 +35,7 @@ class Failure(Exception):
 def clean_env(**more):
     """The environment without what leads a client elsewhere."""
     drop = re.compile(r"(AGENT_SANDBOX|XDG_CONFIG|NO_COLOR|NODE_)|(?i:.*_proxy$)")
-    return {k: v for k, v in os.environ.items() if not drop.match(k)} | {"HOME": "/proc/none"} | more
+    return {k: v for k, v in os.environ.items() if not drop.match(k)} | FRONT.environment | {"HOME": "/proc/none"} | more
 
 
 class _InProcess:
