@@ -135,8 +135,10 @@ start_go(struct box *box)
 		renew_start(box); /* it was interrupted, or failed */
 		return;
 	}
+	if (engine_renaming(box->container))
+		return; /* on_named() comes */
 	/* Of a session that was lost meanwhile. */
-	if (engine_attaching(box->container) || engine_renaming(box->container)) {
+	if (engine_attaching(box->container)) {
 		box->retry_us = time_boot_us() + 1000000;
 		start_failed(box, 502, "the Docker engine is still busy with the sandbox");
 		return;
@@ -227,7 +229,9 @@ on_named(void *arg, const struct answer *a)
 	if (a->failed)
 		log_warnx("the container of sandbox %s keeps its name of the pool: %s",
 		    id_text(id, "sb_", box->id), a->text);
-	if (box->look_later)
+	if (box->starting && box->session == NULL && box->renewal == NULL)
+		start_go(box);
+	else if (box->look_later)
 		start_check(box);
 }
 

@@ -192,7 +192,7 @@ class Server:
             s.guest, s.sandbox = m.fd, m.fields["sandbox"]
             if self.up_delay:
                 time.sleep(self.up_delay)
-            if self.attached[s.sandbox] in self.engine.old:
+            if self.attached.get(s.sandbox, self.attached.get(0)) in self.engine.old:
                 s.chan.send("S_DOWN", 0, {"why": layout.DOWN_VERSION, "guest_version": 7}, "guest version")
             elif "UP" not in self.hold:
                 s.chan.send("S_UP", 0, {"guest_version": 1})

@@ -464,6 +464,27 @@ def test_rename_that_fails_is_only_logged_and_asked_for_again_at_the_next_start(
     assert s.destroy(b).fields["status"] == 204 and engine.empty()
 
 
+@pytest.mark.parametrize("answer", ["D_DONE", "D_FAILED"])
+def test_use_of_a_sandbox_waits_for_its_name(pooled, start, engine, answer):
+    """After a restart, and when its session was lost meanwhile."""
+    s = pooled(1)
+    s.fail["D_RENAME"] = (layout.FAIL_ENGINE, "the engine reported an error")
+    b = s.box()
+    assert wait_until(lambda: "keeps its name of the pool" in s.p.log())
+    s.kill()
+    s = start(hold={"D_RENAME"})
+    assert wait_until(lambda: s.held)
+    waiting, data = s.exec_send(b)
+    with pytest.raises(TimeoutError):
+        s.result(waiting, 0.3)
+    assert "D_ATTACH" not in s.seen
+    if answer == "D_FAILED":
+        s.fail["D_RENAME"] = (layout.FAIL_ENGINE, "the engine reported an error")
+    s.release("D_RENAME")
+    assert s.result(waiting).fields["status"] == 200
+    data.close()
+
+
 def test_sandbox_without_its_name_is_destroyed_whole(pooled, engine):
     s = pooled(1)
     s.fail["D_RENAME"] = (layout.FAIL_ENGINE, "the engine reported an error")
