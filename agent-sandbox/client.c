@@ -87,7 +87,7 @@ client_server(void)
 
 	if (server.url != NULL)
 		return &server;
-	if (api_server_init(&server, common_options.url, common_options.key_file, &e) == -1)
+	if (api_server_init(&server, &common_options.api, &e) == -1)
 		client_fail(&e);
 	/* TLS writes to sockets that may have been closed. */
 	signal(SIGPIPE, SIG_IGN);

@@ -48,26 +48,37 @@ verb_serve(int argc, char **argv)
 	return EXIT_FAILURE;
 }
 
+/* Those of every verb, as they were given; returns how many words. */
+static int
+hand_on(char **all)
+{
+	const struct api_options *o = &common_options.api;
+	const char *given[][2] = {{"--url", o->url}, {"--key-file", o->key_file},
+	    {"--cacert", o->ca_file}, {"--cert", o->cert}, {"--cert-key", o->cert_key}};
+	int n = 0;
+
+	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+		if (given[i][1] != NULL) {
+			all[n++] = (char *)(uintptr_t)given[i][0];
+			all[n++] = (char *)(uintptr_t)given[i][1];
+		}
+	}
+	if (common_options.json)
+		all[n++] = (char *)(uintptr_t) "--json";
+	return n;
+}
+
 /* A program of its own: it needs libraries whose start would cost every other verb time. */
 static int
 verb_cp(int argc, char **argv)
 {
-	char **all = calloc((size_t)argc + 8, sizeof(*all));
+	char **all = calloc((size_t)argc + 16, sizeof(*all));
 	int n = 0;
 
 	if (all == NULL)
 		fatal("cp");
 	all[n++] = (char *)(uintptr_t) "agent-sandbox-cp";
-	if (common_options.url != NULL) {
-		all[n++] = (char *)(uintptr_t) "--url";
-		all[n++] = (char *)(uintptr_t)common_options.url;
-	}
-	if (common_options.key_file != NULL) {
-		all[n++] = (char *)(uintptr_t) "--key-file";
-		all[n++] = (char *)(uintptr_t)common_options.key_file;
-	}
-	if (common_options.json)
-		all[n++] = (char *)(uintptr_t) "--json";
+	n += hand_on(all + n);
 	for (int i = 0; i < argc; i++)
 		all[n++] = argv[i];
 	become("agent-sandbox-cp", all);
@@ -180,8 +191,9 @@ print_help(void)
 	    "\n"
 	    "AGENT_SANDBOX_URL is where the server is (else http://127.0.0.1:8080); the key is in\n"
 	    "AGENT_SANDBOX_API_KEY, in the file AGENT_SANDBOX_API_KEY_FILE, or in\n"
-	    "~/.config/agent-sandbox/key. --url, --key-file and --json go with every verb that "
-	    "asks it.\n"
+	    "~/.config/agent-sandbox/key. AGENT_SANDBOX_CA_FILE names the CA of an https server\n"
+	    "that this machine does not trust by itself. The options for these, and --json, go\n"
+	    "with every verb that asks it: see the help of one.\n"
 	    "\n"
 	    "Exit status: 0 done; 1 refused or failed; 2 wrong use; 3 not found; 4 the key is "
 	    "refused;\n"

@@ -16,9 +16,15 @@
 struct common_options common_options;
 
 static const struct option_row common_rows[] = {
-    {"url", 0, OPTION_TEXT, &common_options.url, "URL", "the server (else AGENT_SANDBOX_URL)"},
-    {"key-file", 0, OPTION_TEXT, &common_options.key_file, "FILE",
+    {"url", 0, OPTION_TEXT, &common_options.api.url, "URL", "the server (else AGENT_SANDBOX_URL)"},
+    {"key-file", 0, OPTION_TEXT, &common_options.api.key_file, "FILE",
 	"the key is in this file (else AGENT_SANDBOX_API_KEY)"},
+    {"cacert", 0, OPTION_TEXT, &common_options.api.ca_file, "FILE",
+	"trust only the CAs in this file (else AGENT_SANDBOX_CA_FILE)"},
+    {"cert", 0, OPTION_TEXT, &common_options.api.cert, "FILE",
+	"show this client certificate (else AGENT_SANDBOX_CLIENT_CERT)"},
+    {"cert-key", 0, OPTION_TEXT, &common_options.api.cert_key, "FILE",
+	"its private key (else AGENT_SANDBOX_CLIENT_KEY)"},
     {"json", 0, OPTION_FLAG, &common_options.json, NULL, "print JSON: the API's own answer"},
     {0},
 };

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "clients/api/api.h"
+
 enum option_kind {
 	OPTION_FLAG,    /* int: set to 1 */
 	OPTION_TEXT,    /* const char * */
@@ -60,7 +62,7 @@ int options_megabytes(const char *text, long long *mb);
 
 /* Those of every verb that asks the server. */
 extern struct common_options {
-	const char *url, *key_file;
+	struct api_options api;
 	int json;
 } common_options;
 

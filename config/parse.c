@@ -30,8 +30,8 @@ static const struct row rows[CONFIG_KEYS] = {CONFIG_TABLE(ROW)};
 
 /* Set in the same shell by clients and installers: not ours, and no typing mistakes. "*" ends a
  * prefix. */
-static const char *const foreign[] = {
-    "API_KEY", "URL", "VERSION", "INSTALL", "TEST_IMAGE", "MCP_*"};
+static const char *const foreign[] = {"API_KEY", "API_KEY_FILE", "URL", "CA_FILE", "CLIENT_CERT",
+    "CLIENT_KEY", "VERSION", "INSTALL", "TEST_IMAGE", "MCP_*"};
 
 /* Names of the older system: those that are ours under another name, and one that has no meaning
  * here. */

@@ -32,18 +32,37 @@ struct api_error {
 	char text[API_TEXT_MAX]; /* one line of UTF-8 without control characters */
 };
 
-/* Where the server is. Both strings are owned; the key is wiped when freed. */
+/* A file that was read before the program gave up files; empty: p is NULL. */
+struct api_pem {
+	char *p;
+	size_t n;
+};
+
+/* Where the server is. All is owned; keys are wiped when freed. */
 struct api_server {
-	char *url; /* without a slash at its end */
-	char *key; /* NULL: the server asks for none */
+	char *url;               /* without a slash at its end */
+	char *key;               /* NULL: the server asks for none */
+	struct api_pem ca;       /* whom to trust instead of whom this machine trusts */
+	struct api_pem cert;     /* a client certificate, with those that lead to its CA */
+	struct api_pem cert_key; /* and its private key */
+};
+
+/* What the command line gives; NULL is not given. */
+struct api_options {
+	const char *url;      /* else AGENT_SANDBOX_URL, else http://127.0.0.1:8080 */
+	const char *key_file; /* else see api_server_init() */
+	const char *ca_file;  /* PEM; else AGENT_SANDBOX_CA_FILE */
+	const char *cert;     /* PEM; else AGENT_SANDBOX_CLIENT_CERT */
+	const char *cert_key; /* PEM; else AGENT_SANDBOX_CLIENT_KEY, else in the file of cert */
 };
 
 /*
- * url NULL: AGENT_SANDBOX_URL, else http://127.0.0.1:8080. key_file NULL: AGENT_SANDBOX_API_KEY,
- * else the file AGENT_SANDBOX_API_KEY_FILE, else ~/.config/agent-sandbox/key (XDG_CONFIG_HOME) if
- * there is one, else no key. A key file that its group or others can read is refused.
+ * The key is in key_file, else in AGENT_SANDBOX_API_KEY, else in the file
+ * AGENT_SANDBOX_API_KEY_FILE, else in ~/.config/agent-sandbox/key (XDG_CONFIG_HOME) if there is
+ * one, else there is none. A file with a key that its group or others can read is refused. 0, or -1
+ * and why; opens no file later.
  */
-int api_server_init(struct api_server *, const char *url, const char *key_file, struct api_error *);
+int api_server_init(struct api_server *, const struct api_options *, struct api_error *);
 void api_server_free(struct api_server *);
 
 struct api_call;

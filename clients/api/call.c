@@ -6,6 +6,7 @@
 #include "clients/api/event.h"
 #include "clients/api/judge.h"
 #include "clients/api/lines.h"
+#include "clients/api/pem.h"
 #include "common/log.h"
 
 #define ANSWER_MAX ((size_t)64 << 20)
@@ -248,18 +249,6 @@ is_loopback(const char *url)
 	return 0;
 }
 
-/* Certificates of one's own, by the variable that most programs know. */
-static void
-trust(struct api_call *c)
-{
-	const char *file = getenv("SSL_CERT_FILE"), *folder = getenv("SSL_CERT_DIR");
-
-	if (file != NULL && *file != '\0')
-		set(c, CURLOPT_CAINFO, file);
-	if (folder != NULL && *folder != '\0')
-		set(c, CURLOPT_CAPATH, folder);
-}
-
 static void
 prepare(struct api_call *c)
 {
@@ -284,7 +273,7 @@ prepare(struct api_call *c)
 	set(c, CURLOPT_PREREQFUNCTION, on_sending);
 	set(c, CURLOPT_PREREQDATA, c);
 	if (strncasecmp(c->url, "https:", 6) == 0)
-		trust(c);
+		pem_give(c->curl, c->server);
 	if (is_loopback(c->url))
 		set(c, CURLOPT_PROXY, "");
 }
@@ -428,6 +417,7 @@ api_call_done(struct api_call *c, CURLcode code, struct api_error *e)
 {
 	struct judge_head head;
 	curl_off_t sent = 0;
+	long verified = 0;
 
 	memset(e, 0, sizeof(*e));
 	e->retry_after = -1;
@@ -447,7 +437,8 @@ api_call_done(struct api_call *c, CURLcode code, struct api_error *e)
 	if (code == CURLE_OK)
 		return finish(c, e);
 	curl_easy_getinfo(c->curl, CURLINFO_PRETRANSFER_TIME_T, &sent);
-	return judge_curl(code, c->server->url, c->said, sent > 0, e);
+	curl_easy_getinfo(c->curl, CURLINFO_SSL_VERIFYRESULT, &verified);
+	return judge_curl(code, c->server->url, c->said, sent > 0, verified, e);
 }
 
 int

@@ -127,8 +127,57 @@ words(CURLcode code, const char *said)
 	return said != NULL && *said != '\0' ? said : curl_easy_strerror(code);
 }
 
+/* Of X509_STORE_CTX_get_error(3). */
+#define UNSPECIFIED 1
+#define NOT_YET_VALID 9
+#define EXPIRED 10
+
+/* The server's certificate is not good: nothing was sent. */
 static int
-unreachable(CURLcode code, const char *where, const char *said, struct api_error *e)
+untrusted(long verified, const char *where, const char *said, struct api_error *e)
+{
+	switch (verified) {
+	case 0: /* the chain is good, or was not looked at any more */
+	case UNSPECIFIED:
+		return judge_say(e, API_UNREACHABLE,
+		    "the certificate of %s is of another name (%.300s): nothing was sent; ask for "
+		    "a name that is in it",
+		    where, said);
+	case EXPIRED:
+		return judge_say(e, API_UNREACHABLE,
+		    "the certificate of %s has expired: nothing was sent; its server needs a new "
+		    "one, if the clock here is right",
+		    where);
+	case NOT_YET_VALID:
+		return judge_say(e, API_UNREACHABLE,
+		    "the certificate of %s is not valid yet: nothing was sent; check the clock "
+		    "here and there",
+		    where);
+	default:
+		return judge_say(e, API_UNREACHABLE,
+		    "the certificate of %s is not trusted (%.300s): nothing was sent; give the CA "
+		    "file with --cacert or AGENT_SANDBOX_CA_FILE",
+		    where, said);
+	}
+}
+
+/* Whether the server ended TLS for want of a client certificate that it takes. With TLS 1.3 that
+ * is heard only when the request is on its way, of which nothing was read there. */
+static int
+wants_certificate(const char *said)
+{
+	static const char *const alerts[] = {"alert certificate required", "alert unknown ca",
+	    "alert bad certificate", "alert certificate expired", "alert certificate revoked",
+	    "alert certificate unknown", "alert unsupported certificate"};
+
+	for (size_t i = 0; i < sizeof(alerts) / sizeof(alerts[0]); i++)
+		if (said != NULL && strcasestr(said, alerts[i]) != NULL)
+			return 1;
+	return 0;
+}
+
+static int
+unreachable(CURLcode code, const char *where, const char *said, long verified, struct api_error *e)
 {
 	switch (code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
@@ -157,10 +206,17 @@ unreachable(CURLcode code, const char *where, const char *said, struct api_error
 		    "the proxy before %s refused (%.200s): check https_proxy and no_proxy", where,
 		    words(code, said));
 	case CURLE_PEER_FAILED_VERIFICATION:
+		return untrusted(verified, where, words(code, said), e);
+	case CURLE_SSL_CACERT_BADFILE:
 		return judge_say(e, API_UNREACHABLE,
-		    "the certificate of %s is not trusted (%.300s): nothing was sent; for a "
-		    "certificate of your own set SSL_CERT_FILE",
-		    where, words(code, said));
+		    "the CA file cannot be used (%.300s): nothing was sent; check "
+		    "AGENT_SANDBOX_CA_FILE or SSL_CERT_FILE",
+		    words(code, said));
+	case CURLE_SSL_CERTPROBLEM:
+		return judge_say(e, API_UNREACHABLE,
+		    "the client certificate or its key cannot be used (%.300s): nothing was sent; "
+		    "check AGENT_SANDBOX_CLIENT_CERT and AGENT_SANDBOX_CLIENT_KEY",
+		    words(code, said));
 	default:
 		return judge_say(e, API_UNREACHABLE,
 		    "TLS with %s failed (%.300s): nothing was sent; does the server speak https "
@@ -170,8 +226,14 @@ unreachable(CURLcode code, const char *where, const char *said, struct api_error
 }
 
 int
-judge_curl(CURLcode code, const char *where, const char *said, int begun, struct api_error *e)
+judge_curl(CURLcode code, const char *where, const char *said, int begun, long verified,
+    struct api_error *e)
 {
+	if (wants_certificate(said))
+		return judge_say(e, API_UNREACHABLE,
+		    "%s does not take the client certificate, or wants one (%.200s): give it with "
+		    "--cert or AGENT_SANDBOX_CLIENT_CERT",
+		    where, said);
 	switch (code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_RESOLVE_PROXY:
@@ -186,10 +248,10 @@ judge_curl(CURLcode code, const char *where, const char *said, int begun, struct
 	case CURLE_SSL_ISSUER_ERROR:
 	case CURLE_SSL_ENGINE_INITFAILED:
 	case CURLE_USE_SSL_FAILED:
-		return unreachable(code, where, said, e);
+		return unreachable(code, where, said, verified, e);
 	case CURLE_OPERATION_TIMEDOUT:
 		if (!begun)
-			return unreachable(code, where, said, e);
+			return unreachable(code, where, said, verified, e);
 		return judge_say(e, API_BROKEN,
 		    "%s did not finish its answer in time (%.200s): what was done there is not "
 		    "known",

@@ -25,8 +25,9 @@ int judge_say(struct api_error *e, enum api_kind, const char *fmt, ...)
 int judge_answer(const struct judge_head *, enum judge_want, struct api_error *e);
 /* An answer that says no, with as much of its body as was kept. Returns -1. */
 int judge_refusal(const struct judge_head *, const char *body, size_t n, struct api_error *e);
-/* No whole answer came. said: libcurl's error buffer. begun: the request was on its way. Returns
- * -1. */
-int judge_curl(CURLcode, const char *where, const char *said, int begun, struct api_error *e);
+/* No whole answer came. said: libcurl's error buffer. begun: the request was on its way. verified:
+ * what became of the server's certificate, CURLINFO_SSL_VERIFYRESULT. Returns -1. */
+int judge_curl(
+    CURLcode, const char *where, const char *said, int begun, long verified, struct api_error *e);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "clients/api/api.h"
 #include "clients/api/judge.h"
+#include "clients/api/pem.h"
 #include "common/log.h"
 
 #define URL_DEFAULT "http://127.0.0.1:8080"
@@ -161,28 +162,32 @@ take_default_key_file(struct api_server *s, struct api_error *e)
 	return take_key_file(s, path, 0, e);
 }
 
-int
-api_server_init(struct api_server *s, const char *url, const char *key_file, struct api_error *e)
+static int
+take_any_key(struct api_server *s, const char *key_file, struct api_error *e)
 {
 	const char *key = env("AGENT_SANDBOX_API_KEY"), *file = env("AGENT_SANDBOX_API_KEY_FILE");
-	int r;
 
+	if (key_file != NULL)
+		return take_key_file(s, key_file, 1, e);
+	if (key != NULL)
+		return take_key(s, key, strlen(key), "AGENT_SANDBOX_API_KEY", e);
+	if (file != NULL)
+		return take_key_file(s, file, 1, e);
+	return take_default_key_file(s, e);
+}
+
+int
+api_server_init(struct api_server *s, const struct api_options *o, struct api_error *e)
+{
 	memset(s, 0, sizeof(*s));
 	memset(e, 0, sizeof(*e));
 	e->retry_after = -1;
-	if (take_url(s, url, e) == -1)
-		return -1;
-	if (key_file != NULL)
-		r = take_key_file(s, key_file, 1, e);
-	else if (key != NULL)
-		r = take_key(s, key, strlen(key), "AGENT_SANDBOX_API_KEY", e);
-	else if (file != NULL)
-		r = take_key_file(s, file, 1, e);
-	else
-		r = take_default_key_file(s, e);
-	if (r == -1)
+	if (take_url(s, o->url, e) == -1 || take_any_key(s, o->key_file, e) == -1 ||
+	    pem_take(s, o, e) == -1) {
 		api_server_free(s);
-	return r;
+		return -1;
+	}
+	return 0;
 }
 
 void
@@ -191,5 +196,8 @@ api_server_free(struct api_server *s)
 	free(s->url);
 	if (s->key != NULL)
 		freezero(s->key, strlen(s->key));
+	freezero(s->ca.p, s->ca.n);
+	freezero(s->cert.p, s->cert.n);
+	freezero(s->cert_key.p, s->cert_key.n);
 	memset(s, 0, sizeof(*s));
 }

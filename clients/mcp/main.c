@@ -32,6 +32,9 @@ static const char usage[] =
     "  AGENT_SANDBOX_URL             the server; default http://127.0.0.1:8080\n"
     "  AGENT_SANDBOX_API_KEY         its key; else AGENT_SANDBOX_API_KEY_FILE names a file\n"
     "                                with it, else ~/.config/agent-sandbox/key\n"
+    "  AGENT_SANDBOX_CA_FILE         whom to trust with https, instead of whom this machine does\n"
+    "  AGENT_SANDBOX_CLIENT_CERT     a client certificate; its private key is in the file\n"
+    "                                AGENT_SANDBOX_CLIENT_KEY, else in the same\n"
     "  AGENT_SANDBOX_MCP_MAX_OUTPUT  bytes of a result, 1024 to 1048576; default 32768\n";
 
 static size_t
@@ -52,13 +55,14 @@ max_output(void)
 static void
 start(struct mcp *m)
 {
+	const struct api_options none = {0};
 	struct api_error e;
 
 	memset(m, 0, sizeof(*m));
 	m->version = V_NONE;
 	m->max_output = max_output();
 	TAILQ_INIT(&m->works);
-	if (api_server_init(&m->server, NULL, NULL, &e) == -1)
+	if (api_server_init(&m->server, &none, &e) == -1)
 		fatal_config("%s", e.text);
 	api_start();
 	if ((m->multi = curl_multi_init()) == NULL)

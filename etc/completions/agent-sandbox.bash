@@ -44,7 +44,7 @@ _agent_sandbox() {
 		esac
 	done
 	case $verb:$n:$cur in
-	:*:-*) list=$(printf '%s\n' --help --version --url --key-file --json) ;;
+	:*:-*) list=$(printf '%s\n' --help --version --url --key-file --cacert --cert --cert-key --json) ;;
 	:*) list=$(_agent_sandbox_verbs) ;;
 	exec:[1-9]*) return ;;
 	*:*:-*) list=$(_agent_sandbox_options "$verb") ;;

@@ -187,13 +187,50 @@ lack_of_an_answer_is_unreachable_or_broken(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		assert_int_equal(judge_curl(rows[i].code, url, "", rows[i].begun, &e), -1);
+		assert_int_equal(judge_curl(rows[i].code, url, "", rows[i].begun, 0, &e), -1);
 		assert_int_equal(e.kind, rows[i].kind);
 		assert_int_equal(e.status, 0);
 		assert_true(*e.text != '\0');
 	}
-	judge_curl(CURLE_SSL_CONNECT_ERROR, url, "said\x1b[2J", 0, &e);
+	judge_curl(CURLE_SSL_CONNECT_ERROR, url, "said\x1b[2J", 0, 0, &e);
 	assert_non_null(strstr(e.text, "said?[2J"));
+}
+
+static void
+certificate_that_is_not_good_says_what_to_do(void **state)
+{
+	static const struct {
+		CURLcode code;
+		long verified;
+		const char *said, *words;
+	} rows[] = {
+	    {CURLE_PEER_FAILED_VERIFICATION, 20, "unable to get local issuer certificate",
+		"is not trusted"},
+	    {CURLE_PEER_FAILED_VERIFICATION, 18, "self-signed certificate",
+		"give the CA file with --cacert or AGENT_SANDBOX_CA_FILE"},
+	    {CURLE_PEER_FAILED_VERIFICATION, 10, "certificate has expired", "has expired"},
+	    {CURLE_PEER_FAILED_VERIFICATION, 9, "certificate is not yet valid", "clock"},
+	    {CURLE_PEER_FAILED_VERIFICATION, 0, "no alternative certificate subject name",
+		"of another name"},
+	    {CURLE_PEER_FAILED_VERIFICATION, 1, "no alternative certificate subject name",
+		"of another name"},
+	    {CURLE_SSL_CACERT_BADFILE, 0, "error adding trust anchors", "AGENT_SANDBOX_CA_FILE"},
+	    {CURLE_SSL_CERTPROBLEM, 0, "unable to set private key", "AGENT_SANDBOX_CLIENT_KEY"},
+	    {CURLE_RECV_ERROR, 0,
+		"OpenSSL SSL_read: error:0A00045C:SSL routines::tlsv13 alert certificate required",
+		"AGENT_SANDBOX_CLIENT_CERT"},
+	    {CURLE_SSL_CONNECT_ERROR, 0, "error: tlsv1 alert unknown ca",
+		"AGENT_SANDBOX_CLIENT_CERT"},
+	};
+	struct api_error e;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		judge_curl(rows[i].code, url, rows[i].said, 1, rows[i].verified, &e);
+		assert_int_equal(e.kind, API_UNREACHABLE);
+		if (strstr(e.text, rows[i].words) == NULL)
+			fail_msg("%s: no \"%s\"", e.text, rows[i].words);
+	}
 }
 
 static void
@@ -220,6 +257,7 @@ main(void)
 	    cmocka_unit_test(refusal_of_another_api_is_strange),
 	    cmocka_unit_test(long_words_are_cut_to_a_line),
 	    cmocka_unit_test(lack_of_an_answer_is_unreachable_or_broken),
+	    cmocka_unit_test(certificate_that_is_not_good_says_what_to_do),
 	    cmocka_unit_test(path_escapes_what_others_named),
 	};
 

@@ -178,10 +178,13 @@ unknown_names_of_ours_are_errors_and_others_are_ignored(void **state)
 {
 	static const char *const wrong[] = {"AGENT_SANDBOX_", "AGENT_SANDBOX_PORTS",
 	    "AGENT_SANDBOX_POR", "AGENT_SANDBOX_port", "AGENT_SANDBOX_API_KEY_",
-	    "AGENT_SANDBOX_MCP", "AGENT_SANDBOX_URLS"};
+	    "AGENT_SANDBOX_MCP", "AGENT_SANDBOX_URLS", "AGENT_SANDBOX_CA_FILES",
+	    "AGENT_SANDBOX_CLIENT_CA"};
 	static const char *const fine[] = {"AGENT_SANDBOX_API_KEY", "AGENT_SANDBOX_URL",
 	    "AGENT_SANDBOX_VERSION", "AGENT_SANDBOX_INSTALL", "AGENT_SANDBOX_TEST_IMAGE",
-	    "AGENT_SANDBOX_MCP_", "AGENT_SANDBOX_MCP_X", "PATH", ""};
+	    "AGENT_SANDBOX_MCP_", "AGENT_SANDBOX_MCP_X", "AGENT_SANDBOX_API_KEY_FILE",
+	    "AGENT_SANDBOX_CA_FILE", "AGENT_SANDBOX_CLIENT_CERT", "AGENT_SANDBOX_CLIENT_KEY",
+	    "PATH", ""};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		assert_int_equal(put(*state, wrong[i], "1"), -1);
