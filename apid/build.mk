@@ -6,5 +6,5 @@ $(BUILD)/gen/pages.inc: apid/pages-table $(PAGES) pages
 	@mkdir -p $(@D)
 	apid/pages-table $(PAGES) > $@
 $(BUILD)/obj/apid/pages.o: $(BUILD)/gen/pages.inc $(PAGES)
-$(BUILD)/apid: $(APID_OBJS) $(BUILD)/obj/common/base64.o $(COMMON_EVENT)
+$(BUILD)/apid: $(APID_OBJS) $(addprefix $(BUILD)/obj/common/,base64.o keys_net.o) $(COMMON_EVENT)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -levent_extra -levent_core -ljansson -lcrypto -lbsd

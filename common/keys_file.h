@@ -90,6 +90,7 @@ int keys_name_valid(const char *);
 int keys_net_parse(const char *text, struct keys_net *, const char **why);
 #define KEYS_NET_TEXT 56
 char *keys_net_text(char out[KEYS_NET_TEXT], const struct keys_net *);
+int keys_net_covers(const struct keys_net *, const uint8_t addr[16]);
 /* Whether the key is good from this address. All zeros, one that is not known, is in no network;
  * ::/0 has no v4 address. */
 int keys_from_allows(const struct keys_key *, const uint8_t addr[16]);

@@ -73,8 +73,8 @@ keys_net_text(char out[KEYS_NET_TEXT], const struct keys_net *net)
 	return out;
 }
 
-static int
-covers(const struct keys_net *net, const uint8_t addr[16])
+int
+keys_net_covers(const struct keys_net *net, const uint8_t addr[16])
 {
 	unsigned whole = net->bits / 8, rest = net->bits % 8;
 
@@ -94,7 +94,7 @@ keys_from_allows(const struct keys_key *k, const uint8_t addr[16])
 	if (memcmp(addr, unknown, sizeof(unknown)) == 0)
 		return 0;
 	for (size_t i = 0; i < k->nfrom; i++)
-		if (covers(&k->from[i], addr))
+		if (keys_net_covers(&k->from[i], addr))
 			return 1;
 	return 0;
 }
