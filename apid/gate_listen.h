@@ -13,6 +13,9 @@ void gate_kick(struct conn *); /* the rest happens outside of callbacks */
 void gate_flow(struct conn *); /* reads when there is room for it */
 void gate_write_raw(struct conn *, const char *p, size_t n);
 
+/* gate_head.c: moves at most one request on */
+void gate_run_head(struct conn *);
+
 /* gate_body.c */
 void gate_run_body(struct conn *);
 

@@ -1,6 +1,6 @@
 // link: apid/apid.o apid/archive.o apid/auth.o common/base64.o apid/browser.o apid/chunk.o
 // link: apid/data.o apid/env.o apid/exec.o apid/exec_request.o apid/files.o apid/gate.o
-// link: apid/gate_body.o apid/gate_listen.o apid/head.o apid/health.o apid/json_in.o
+// link: apid/gate_body.o apid/gate_head.o apid/gate_listen.o apid/head.o apid/health.o apid/json_in.o
 // link: apid/json_out.o apid/list.o apid/managerd.o apid/object.o apid/output.o apid/pages.o
 // link: apid/path.o apid/req.o apid/req_in.o apid/route.o apid/run.o apid/run_request.o
 // link: apid/sandboxes.o apid/snapshots.o apid/stream.o apid/xfer.o
