@@ -296,7 +296,7 @@ class Server:
         session.trust_env = False
         head = ({"Authorization": "Bearer " + key} if key else {}) | (headers or {})
         try:
-            return session.request(method, self.url + path, headers=head, timeout=kw.pop("timeout", 10), **kw)
+            return session.request(method, self.url + path, headers=head, timeout=kw.pop("timeout", 30), **kw)
         finally:
             if not kw.get("stream"):
                 session.close()
@@ -306,10 +306,10 @@ class Server:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return s
 
-    def raw(self, data, wait=0.6, half_close=False, parts=None):
-        """Sends bytes; returns (all that came, "closed", "reset" or "open")."""
+    def raw(self, data, wait=0.6, half_close=False, parts=None, answers=1):
+        """Sends bytes; returns (all that came, "closed", "reset" or "open"). So many answers, and an end that was announced, are
+        waited for however long they take; what else may come has `wait` seconds."""
         with self.connect() as s:
-            s.settimeout(wait)
             out = b""
             try:
                 for part in parts or [data]:
@@ -318,9 +318,12 @@ class Server:
                         time.sleep(0.03)
                 if half_close:
                     s.shutdown(socket.SHUT_WR)
-                while got := s.recv(65536):
+                while True:
+                    announced = half_close or b"\r\nConnection: close\r\n" in out
+                    s.settimeout(30 if announced or len(statuses(out)) < answers else wait)
+                    if not (got := s.recv(65536)):
+                        return out, "closed"
                     out += got
-                return out, "closed"
             except TimeoutError:
                 return out, "open"
             except (ConnectionResetError, BrokenPipeError):

@@ -22,13 +22,33 @@ def ask(key=KEY, detail=0, peer="192.0.2.1:1234", request_id="req-1"):
     return {"key": digest, "has_key": int(key is not None), "detail": detail, "peer": peer, "request_id": request_id}
 
 
+class Table(dict):
+    """One thread changes it while another goes through it, which sees it as it was at one moment."""
+
+    def __iter__(self):
+        return iter(list(dict.__iter__(self)))
+
+    def values(self):
+        return list(dict.values(self))
+
+    def items(self):
+        return list(dict.items(self))
+
+
+class Names(set):
+    """So is this."""
+
+    def __iter__(self):
+        return iter(list(set.__iter__(self)))
+
+
 class Engine:
     """What the engine holds; it outlives managerd."""
 
     def __init__(self):
-        self.containers = {}  # id: [sandbox, generation, state]
+        self.containers = Table()  # id: [sandbox, generation, state]
         self.labels = {}  # (sandbox, generation): our instance; without an entry it has any
-        self.volumes = set()  # (sandbox, generation); ("pool", member)
+        self.volumes = Names()  # (sandbox, generation); ("pool", member)
         self.members = {}  # containers that are or were members of the pool: which
         self.limits = {}  # container: those of an update
         self.prepared = "1" * 64  # what the image's tag means
@@ -84,7 +104,7 @@ class Server:
         self.engine, self.hold, self.up, self.answer_list = engine, set(hold), up, answer_list
         self.mute = set(mute)  # done by the engine, but never answered
         self.fail = dict(fail or {})  # message: (why, text)
-        self.held, self.seen, self.sessions, self.killed = [], [], {}, []
+        self.held, self.seen, self.sessions, self.killed = [], [], Table(), []
         self.job_status = 200  # of what sessions end
         self.restore_status = 200
         self.tar = b"the tar of a workspace"
@@ -108,14 +128,13 @@ class Server:
     # ---- the fakes
 
     def loop(self):
-        while not self.stopping and self.p.parent.sock.fileno() != -1:
+        while not self.stopping:
             sel = selectors.DefaultSelector()
-            sel.register(self.wake_r, selectors.EVENT_READ, None)
-            sel.register(self.p.parent.sock, selectors.EVENT_READ, (self.p.parent, self.on_parent))
-            sel.register(self.docker.sock, selectors.EVENT_READ, (self.docker, self.on_docker))
-            for s in list(self.sessions.values()):
-                if s.chan is not None:
-                    sel.register(s.chan.sock, selectors.EVENT_READ, (s.chan, lambda m, s=s: self.on_session(s, m)))
+            try:
+                with self.lock:  # else the test may close one between the look and its registration
+                    self.register(sel)
+            except ValueError:  # the parent's channel: the test has closed it
+                return
             for key, _ in sel.select(1):
                 if key.data is None:
                     os.read(self.wake_r, 100)
@@ -133,6 +152,14 @@ class Server:
                         if s.chan is chan:
                             s.chan = None
             sel.close()
+
+    def register(self, sel):
+        sel.register(self.wake_r, selectors.EVENT_READ, None)
+        sel.register(self.p.parent.sock, selectors.EVENT_READ, (self.p.parent, self.on_parent))
+        sel.register(self.docker.sock, selectors.EVENT_READ, (self.docker, self.on_docker))
+        for s in self.sessions.values():
+            if s.chan is not None:
+                sel.register(s.chan.sock, selectors.EVENT_READ, (s.chan, lambda m, s=s: self.on_session(s, m)))
 
     def swallow(self, m):
         self.seen.append(m.name)
@@ -158,17 +185,18 @@ class Server:
 
     def end_session(self, id, status=0):
         """The sessiond exits and is reaped."""
-        s = self.sessions.pop(id, None)
-        if s is None:
-            return
-        if s.chan is not None:
-            s.chan.close()
-        if s.guest is not None:
-            os.close(s.guest)
-        for job in s.jobs.values():
-            if job.fd is not None:
-                os.close(job.fd)
-        self.p.parent.send("P_SESSION_OVER", id, {"session": id, "status": status})
+        with self.lock:
+            s = self.sessions.pop(id, None)
+            if s is None:
+                return
+            if s.chan is not None:
+                s.chan.close()
+            if s.guest is not None:
+                os.close(s.guest)
+            for job in s.jobs.values():
+                if job.fd is not None:
+                    os.close(job.fd)
+            self.p.parent.send("P_SESSION_OVER", id, {"session": id, "status": status})
         os.write(self.wake_w, b"x")
 
     def fd_of(self, id):

@@ -107,7 +107,7 @@ class Session(layout.Program):
         theirs.close()
         return self.ids, layout.Records(ours)
 
-    def exec(self, argv=(b"true",), env=(), timeout_us=10_000_000, args=None, **fields):
+    def exec(self, argv=(b"true",), env=(), timeout_us=60_000_000, args=None, **fields):
         args = args_record(argv, env) if args is None else args
         fields = {"timeout_us": timeout_us, "args_len": len(args), "args_sha256": hashlib.sha256(args).digest()} | fields
         self.ids += 1

@@ -18,7 +18,9 @@ def test_end_of_managerd_is_told_to_whoever_waits_in_the_one_shape():
         waiting.sendall(head("GET", BOX_URL))
         assert wait_until(lambda: any(m.name == "GET" for m in s.seen))
         s.chan.sock.shutdown(socket.SHUT_RDWR)
-        got = waiting.recv(4096)
+        got = b""
+        while part := waiting.recv(4096):
+            got += part
         assert statuses(got) == [503] and b'"code":"unavailable"' in got and b"Retry-After: " in got
         while part := stream.recv(4096):
             rest += part

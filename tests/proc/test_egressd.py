@@ -257,7 +257,7 @@ def test_a_malformed_operators_list_is_said_at_the_start(net):
     with within(
         net.egress, lambda: layout.Program("egressd", ["chan"], config={"EGRESS_ALLOWLIST": "good.example,http://x"}, ready=False)
     ) as p:
-        assert p.wait(10) == 2
+        assert p.wait(30) == 2
         assert "AGENT_SANDBOX_EGRESS_ALLOWLIST: http://x: " in p.log()
 
 
@@ -530,18 +530,18 @@ def test_a_client_that_leaves_while_it_is_connected_ends_the_try(egress):
 def test_nonsense_from_managerd_is_fatal(egress, fields, tail, text):
     _, theirs = layout.data_pair()
     egress.manager.send("E_DIAL", 1, {"sandbox": 1, "port": 443, "how": 0} | fields, tail, fd=theirs)
-    assert egress.wait(10) == 1
+    assert egress.wait(30) == 1
     assert text in egress.log()
 
 
 def test_a_descriptor_that_is_no_stream_socket_is_fatal(egress):
     tail = b"good.example"
     egress.manager.send("E_DIAL", 1, {"sandbox": 1, "port": 443, "name_len": len(tail)}, tail, fd=socket.socket())
-    assert egress.wait(10) == 1
+    assert egress.wait(30) == 1
     assert "no stream socket" in egress.log()
 
 
 def test_it_ends_with_managerd(net):
     with Egress(net) as p:
         p.manager.close()
-        assert p.wait(5) == 0
+        assert p.wait(30) == 0

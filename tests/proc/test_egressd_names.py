@@ -52,7 +52,7 @@ def test_a_name_is_asked_for_as_it_is_and_for_both_families(egress, net):
     works(egress.dial("good.example"))
     egress.dial("single").failed("name not found")
     # No search domain, no hosts file, no special name that a library would answer itself.
-    assert sorted(net.dns.asked) == [("good.example", A), ("good.example", AAAA), ("single", A), ("single", AAAA)]
+    assert sorted(set(net.dns.asked)) == [("good.example", A), ("good.example", AAAA), ("single", A), ("single", AAAA)]
 
 
 def test_what_is_not_there_is_told(egress, names):

@@ -231,7 +231,7 @@ def test_orphan_that_comes_to_be_after_the_first_list_is_removed_too(start, engi
     s = start()
     assert s.create().name == "SANDBOX" and len(engine.containers) == 1
     engine.add(0xABCD, 2, layout.STATE_RUNNING)  # a call of before the start, which the engine carried out only now
-    assert wait_until(lambda: len(engine.containers) == 1 and len(engine.volumes) == 1)
+    assert wait_until(lambda: len(engine.containers) == 1 and len(engine.volumes) == 1, 60), "it looks again after 3 s and after 35"
 
 
 def test_sandbox_that_expired_while_down_is_ended_first(start, engine):

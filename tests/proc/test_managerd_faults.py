@@ -57,7 +57,7 @@ def test_full_data_directory_is_507_and_changes_nothing(start, engine, small):
     assert s.destroy(b).fields["status"] == 204, "a full disk must not stop what makes room"
     room()
     s.kill()
-    assert start(data=small).list() == [] and engine.empty()
+    assert start(data=small).list() == [] and wait_until(engine.empty)
 
 
 def test_disk_full_between_create_and_ready_leaves_nothing(start, engine, small):
@@ -70,7 +70,7 @@ def test_disk_full_between_create_and_ready_leaves_nothing(start, engine, small)
     s.release("D_CREATE")
     refused(s.result(id), 507)
     room()
-    assert wait_until(engine.empty) and not record.exists()
+    assert wait_until(lambda: engine.empty() and not record.exists())
     assert s.create().name == "SANDBOX"
 
 
@@ -368,12 +368,13 @@ def test_foreign_workspace_of_an_image_is_400_and_leaves_nothing(start, engine):
 
 def test_flood_of_health_asks_few_pings_of_the_engine(start):
     s = start()
-    counted = []
+    counted, begin = [], time.monotonic()
     real = s.on_docker
     s.on_docker = lambda m: (counted.append(m.name), real(m))
     for _ in range(500):
         assert s.call("ASK_HEALTH").fields["engine_up"] == 1
-    assert counted.count("D_PING") < 40
+    most = 40 + 5 * (time.monotonic() - begin)  # four a second, and its own
+    assert counted.count("D_PING") < most < 400
 
 
 def test_memory_and_descriptors_stay_flat_over_many_cycles(start, engine):
@@ -396,8 +397,9 @@ def test_memory_and_descriptors_stay_flat_over_many_cycles(start, engine):
     rss, fds = look()
     cycle(100)
     assert wait_until(lambda: not s.sessions)
+    assert wait_until(lambda: look()[1] <= fds + 2)
     after, fds2 = look()
-    assert fds2 <= fds + 2 and after - rss < (400 if "san" not in str(layout.BUILD) else 1 << 20), (rss, after, fds, fds2)
+    assert after - rss < (400 if "san" not in str(layout.BUILD) else 1 << 20), (rss, after, fds, fds2)
 
 
 def test_many_readers_do_not_wait_for_one_another(start):

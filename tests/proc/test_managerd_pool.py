@@ -8,7 +8,7 @@ import time
 
 import layout
 import pytest
-from machine import wait_until
+from machine import SLACK, wait_until
 from managerd_kit import IMAGE, data, engine, refused, start  # noqa: F401
 
 POOL = {"POOL": "2"}
@@ -36,10 +36,10 @@ def ready(s):
 def filled(s, size=2):
     """So many members can be claimed now. The report is written once a second: what it says alone may be of before the last claim."""
     state = s.p.path + "/pool.json"
-    if not wait_until(lambda: sum(x.up for x in ready(s)) == size, 10):
+    if not wait_until(lambda: sum(x.up for x in ready(s)) == size):
         return False
     s.list(), s.list()  # managerd has been round its loop since
-    return wait_until(lambda: os.path.exists(state) and sum(i["ready"] for i in json.load(open(state))["images"]) == size, 10)
+    return wait_until(lambda: os.path.exists(state) and sum(i["ready"] for i in json.load(open(state))["images"]) == size)
 
 
 def report(s):
@@ -103,7 +103,7 @@ def test_pool_is_filled_again(pooled, engine):
 def test_claims_that_race_never_get_one_member(pooled, engine):
     s = pooled(4)
     ids = [s.create_send(**(OTHER if i % 2 else {})) for i in range(18)]
-    boxes = [s.result(i, 20).fields["id"] for i in ids]
+    boxes = [s.result(i).fields["id"] for i in ids]
     sessions = [s.session_of(b) for b in boxes]
     assert all(len(x) == 1 for x in sessions) and len({x[0].id for x in sessions}) == 18
     assert len({container_of(engine, b) for b in boxes}) == 18
@@ -265,7 +265,7 @@ def test_rollback_waits_for_no_engine_that_is_away(pooled, engine):
     assert wait_until(lambda: "is removed later" in s.p.log())
     assert s.rollback(b, snap).name == "SANDBOX"
     s.fail.clear()
-    assert wait_until(lambda: [c[1] for c in engine.containers.values() if c[0] == b] == [3], 20)
+    assert wait_until(lambda: [c[1] for c in engine.containers.values() if c[0] == b] == [3])
 
 
 def test_sandbox_that_is_destroyed_right_after_a_rollback_leaves_nothing(pooled, engine):
@@ -312,18 +312,18 @@ def test_tag_that_moved_replaces_the_members(pooled, engine):
     old = engine.waiting()
     engine.prepared = "3" * 64
     s.box()  # the next member shows it, as the look every 15 s would
-    assert wait_until(lambda: len(engine.waiting()) == 2 and not set(engine.waiting()) & set(old), 10)
+    assert wait_until(lambda: len(engine.waiting()) == 2 and not set(engine.waiting()) & set(old))
     assert "has changed" in s.p.log()
 
 
 def test_pool_of_an_image_that_fails_is_tried_ever_more_seldom_and_said_once(start, engine):
     engine.images.clear()
     s = start(config=POOL)
-    assert wait_until(lambda: s.seen.count("D_PREPARE") >= 3, 10)
+    assert wait_until(lambda: s.seen.count("D_PREPARE") >= 3)
     assert s.seen.count("D_PREPARE") <= 8
     assert s.p.log().count("is not filled") == 1
     engine.images.add(IMAGE)
-    assert wait_until(lambda: len(engine.waiting()) == 2, 20)
+    assert wait_until(lambda: len(engine.waiting()) == 2, 60)
     assert wait_until(lambda: s.p.log().count("is being filled again") == 1)
 
 
@@ -393,7 +393,7 @@ def test_killed_during_a_claim_leaves_a_whole_sandbox_or_none(pooled, start, eng
     for box in boxes:
         assert s.exec(box).fields["status"] == 200
         assert s.destroy(box).fields["status"] == 204
-    assert engine.empty() and not list((data / "sandboxes").iterdir())
+    assert wait_until(engine.empty) and not list((data / "sandboxes").iterdir())
 
 
 @pytest.mark.parametrize("step", CLAIM_STEPS)
@@ -434,7 +434,7 @@ def test_members_of_an_earlier_run_are_removed(pooled, start, engine):
     s.kill()
     s = start(config=POOL)
     assert wait_until(lambda: not old & set(engine.containers))
-    assert filled(s) and len(engine.containers) == len(engine.volumes) == 3
+    assert filled(s) and wait_until(lambda: len(engine.containers) == len(engine.volumes) == 3)
     assert s.exec(b).fields["status"] == 200
 
 
@@ -461,7 +461,7 @@ def test_rename_that_fails_is_only_logged_and_asked_for_again_at_the_next_start(
     s = start()
     assert wait_until(lambda: container_of(engine, b))
     assert s.exec(b).fields["status"] == 200
-    assert s.destroy(b).fields["status"] == 204 and engine.empty()
+    assert s.destroy(b).fields["status"] == 204 and wait_until(engine.empty)
 
 
 @pytest.mark.parametrize("answer", ["D_DONE", "D_FAILED"])
@@ -560,7 +560,7 @@ def test_drain_during_a_claim_gives_the_sandbox_all_the_same(pooled, engine):
 def test_managerd_ends_after_apid_when_the_pool_is_gone(pooled, engine):
     s = pooled()
     s.apid.close()
-    assert s.p.wait(5) == 0
+    assert s.p.wait(30) == 0
     assert engine.empty()
 
 
@@ -574,7 +574,7 @@ def test_managerd_ends_after_apid_when_runs_are_gone_also_one_that_is_being_made
     s.apid.close()
     time.sleep(0.1)
     s.release("D_CREATE")
-    assert s.p.wait(10) == 0
+    assert s.p.wait(30) == 0
     assert [c[0] for c in engine.containers.values()] == [kept]
 
 
@@ -582,8 +582,8 @@ def test_managerd_ends_soon_although_the_engine_does_not_remove_the_pool(pooled,
     s = pooled(hold=["D_DESTROY"])
     began = time.monotonic()
     s.apid.close()
-    assert s.p.wait(10) == 0
-    assert time.monotonic() - began < 5
+    assert s.p.wait(30) == 0
+    assert time.monotonic() - began < 5 + SLACK
 
 
 @pytest.mark.parametrize("name", ["S_JOB_END", "S_SNAPPED"])

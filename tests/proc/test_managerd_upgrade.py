@@ -81,7 +81,7 @@ def test_killed_during_the_renewal_keeps_sandbox_and_volume(start, engine, data,
     assert s.get(b).name == "SANDBOX"
     assert s.exec(b).fields["status"] == 200 and renewed(engine, b)
     assert "renewing" not in record(data, b)
-    assert s.destroy(b).fields["status"] == 204 and engine.empty()
+    assert s.destroy(b).fields["status"] == 204 and wait_until(engine.empty)
 
 
 @pytest.mark.parametrize("what", ["D_PREPARE", "D_DESTROY", "D_CREATE"])

@@ -1,5 +1,6 @@
 """All programs for real, without an engine: what each holds when it runs, restarts of each, and the end of all."""
 
+import http.client
 import json
 import os
 import re
@@ -111,9 +112,9 @@ def test_killed_program_means_that_the_next_request_works(server, name):
             answer = server.get("/v1/sandboxes")
             if answer[0] == 200 and not set(server.children().values()) & set(before.values()):
                 break
-        except (OSError, ValueError):
+        except (OSError, ValueError, http.client.HTTPException):
             assert server.connects(), "the port was closed"
-    assert server.get("/v1/sandboxes")[0] == 200 and set(server.children()) == set(PROGRAMS)
+    assert server.get("/v1/sandboxes")[0] == 200 and wait_until(lambda: set(server.children()) == set(PROGRAMS))
     assert not set(server.children().values()) & set(before.values())
 
 

@@ -6,7 +6,7 @@ import time
 
 import layout
 import pytest
-from machine import SLACK
+from machine import SLACK, wait_until
 from session_kit import Session, args_record, end, error_of, exited, parse_block, pieces, send_later
 
 
@@ -372,7 +372,7 @@ def test_guest_of_another_version_and_guest_that_does_not_answer():
         s.attach()
         s.guest.read_hello()
         s.guest.send(layout.G_HELLO_ACK, 0, layout.pack("g_hello", {"nonce": 1, "version": layout.GUEST_VERSION}))
-        m = s.manager.recv(12)
+        m = s.manager.recv()
         assert m.name == "S_DOWN" and m.fields["why"] == layout.DOWN_LOST
 
 
@@ -426,8 +426,7 @@ def test_nothing_is_left_open_after_many_commands():
             s.guest.send(layout.G_EXIT, channel, exited())
             s.job_end(id, 200)
             client.close()
-        time.sleep(0.1)
-        assert s.nfds() == before
+        assert wait_until(lambda: s.nfds() == before)
 
 
 def test_parent_or_managerd_gone_ends_the_process():
