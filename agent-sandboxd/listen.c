@@ -53,6 +53,12 @@ resolve(const char *host, const char *port)
 	    gai_strerror(e));
 }
 
+static int
+has_tls(const struct config *c)
+{
+	return *c->str[CFG_TLS_CERT] != '\0';
+}
+
 static void
 check_policy(const struct config *c, const struct sockaddr *sa)
 {
@@ -67,11 +73,12 @@ check_policy(const struct config *c, const struct sockaddr *sa)
 		    "AGENT_SANDBOX_INSECURE_NO_AUTH: only a loopback address may be served without "
 		    "keys, and AGENT_SANDBOX_HOST is \"%s\"",
 		    c->str[CFG_HOST]);
-	if (!c->num[CFG_INSECURE_PLAINTEXT])
-		fatal_config("AGENT_SANDBOX_HOST: \"%s\" is not a loopback address; keys would "
-			     "travel in plain "
-			     "text: put a proxy that ends TLS in front and say "
-			     "AGENT_SANDBOX_INSECURE_PLAINTEXT=true",
+	if (!has_tls(c) && !c->num[CFG_INSECURE_PLAINTEXT])
+		fatal_config(
+		    "AGENT_SANDBOX_HOST: \"%s\" is not a loopback address; keys would "
+		    "travel in plain text: give AGENT_SANDBOX_TLS_CERT and _TLS_KEY, or put "
+		    "a proxy that ends TLS in front and say "
+		    "AGENT_SANDBOX_INSECURE_PLAINTEXT=true",
 		    c->str[CFG_HOST]);
 }
 
@@ -94,7 +101,8 @@ learn_address(struct parent *p)
 		fatal("host");
 	c->num[CFG_PORT] = atoi(port);
 	snprintf(p->url, sizeof(p->url),
-	    strchr(host, ':') != NULL ? "http://[%.80s]:%.8s" : "http://%.80s:%.8s", host, port);
+	    strchr(host, ':') != NULL ? "http%s://[%.80s]:%.8s" : "http%s://%.80s:%.8s",
+	    has_tls(c) ? "s" : "", host, port);
 }
 
 static void __attribute__((noreturn)) refused(const struct config *c)

@@ -15,12 +15,14 @@
 #define RESTART_WINDOW_MS (300 * 1000)
 #define LOAD_MS (600 * 1000) /* managerd reads its records first, and starting anew begins anew */
 #define READY_MS (30 * 1000)
+#define TLS_FILES_MAX 16
 
 enum program_index {
 	PROG_APID,
 	PROG_MANAGERD,
 	PROG_DOCKERD_PROXY,
 	PROG_EGRESSD,
+	PROG_KEYD,
 	PROG_SESSIOND,
 	PROGRAM_KINDS
 };
@@ -54,8 +56,19 @@ struct engine_id {
 /* Why the loop ended. */
 enum outcome { RUNNING, STOPPED, DIED, ENGINE_CHANGED, MISCONFIGURED };
 
+/* The files of a generation of certificates, from their opening until apid has them. */
+struct tls {
+	uint32_t generation; /* that was begun last; 0: no TLS */
+	int running;         /* one is being taken over */
+	int again;           /* another SIGHUP came meanwhile */
+	uint32_t count;
+	int certs[TLS_FILES_MAX]; /* -1: none, or handed on */
+	int client_ca;
+};
+
 struct parent {
 	struct settings set;
+	struct tls tls;
 	int as_root;
 	int partial;      /* the parent's own confinement is weaker than asked */
 	int unfiltered;   /* the packet filter rules for sandboxes were not loaded */
@@ -104,6 +117,12 @@ int paths_engine_moved(const struct parent *);
 /* resolv.c: reads /etc/resolv.conf; egressd is told at the start, and when it has changed. */
 void resolv_send(struct parent *);
 void resolv_check(struct parent *);
+
+/* tls.c: opens the files of certificates and hands them on: keys to keyd, then the rest to apid. At
+ * the start what is wrong is EXIT_CONFIG; later the certificates in use stay. */
+void tls_start(struct parent *);
+void tls_reload(struct parent *);
+void tls_answer(struct process *, struct msg *);
 
 /* start.c: all long-lived programs with the channels between them. Out of descriptors or processes:
  * fatal. */

@@ -16,9 +16,9 @@
 #include "common/log.h"
 
 const char *const program_names[PROGRAM_KINDS] = {
-    "apid", "managerd", "dockerd-proxy", "egressd", "sessiond"};
+    "apid", "managerd", "dockerd-proxy", "egressd", "keyd", "sessiond"};
 static const char *const users[PROGRAM_KINDS] = {
-    "_as-api", "_as-manager", "_as-docker", "_as-egress", "_as-session"};
+    "_as-api", "_as-manager", "_as-docker", "_as-egress", "_as-key", "_as-session"};
 
 static int
 has_program(const char *dir, const char *name)
@@ -57,7 +57,7 @@ paths_users(struct parent *p)
 			continue;
 		if ((pw = getpwnam(users[i])) == NULL)
 			fatal_config("the user %s does not exist; create-users.sh makes the "
-				     "five that are needed",
+				     "six that are needed",
 			    users[i]);
 		if (pw->pw_uid == 0 || pw->pw_gid == 0)
 			fatal_config("the user %s must not be root, nor in its group", users[i]);

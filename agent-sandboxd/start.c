@@ -26,7 +26,7 @@ static const struct {
 	uint8_t type; /* enum config_type */
 } rows[CONFIG_KEYS] = {CONFIG_TABLE(ROW)};
 static const uint8_t program_bit[PROGRAM_KINDS] = {
-    TO_APID, TO_MANAGERD, TO_DOCKERD_PROXY, TO_EGRESSD, TO_SESSIOND};
+    TO_APID, TO_MANAGERD, TO_DOCKERD_PROXY, TO_EGRESSD, TO_KEYD, TO_SESSIOND};
 
 static int
 make_pair(int pair[2])
@@ -68,8 +68,8 @@ exec_program(const char *path, const char *name, int null_fd, const int *fds, in
 static int
 spawn(struct parent *p, struct process *proc, enum program_index kind, int *fds, int nfds)
 {
-	static const struct chan_proto *const protos[PROGRAM_KINDS] = {&parent_child_proto,
-	    &parent_managerd_proto, &parent_child_proto, &parent_egressd_proto,
+	static const struct chan_proto *const protos[PROGRAM_KINDS] = {&parent_apid_proto,
+	    &parent_managerd_proto, &parent_child_proto, &parent_egressd_proto, &parent_keyd_proto,
 	    &parent_child_proto};
 	char path[PARENT_PATH_MAX + PARENT_NAME_MAX];
 	int pair[2];
@@ -140,18 +140,23 @@ send_setup(struct parent *p, struct process *proc)
 void
 start_all(struct parent *p)
 {
-	int api[2], docker[2], egress[2];
+	int api[2], docker[2], egress[2], key[2];
 
-	if (make_pair(api) == -1 || make_pair(docker) == -1 || make_pair(egress) == -1)
+	if (make_pair(api) == -1 || make_pair(docker) == -1 || make_pair(egress) == -1 ||
+	    make_pair(key) == -1)
 		fatal("socketpair");
 	int fds[LONG_LIVED][FDS_MAX] = {
-	    [PROG_APID] = {-1, api[0], LISTEN_FD},
+	    [PROG_APID] = {-1, api[0], LISTEN_FD, key[0]},
 	    [PROG_MANAGERD] = {-1, api[1], docker[0], egress[0]},
 	    [PROG_DOCKERD_PROXY] = {-1, docker[1]},
 	    [PROG_EGRESSD] = {-1, egress[1]},
+	    [PROG_KEYD] = {-1, key[1]},
 	};
-	const int nfds[LONG_LIVED] = {
-	    [PROG_APID] = 3, [PROG_MANAGERD] = 4, [PROG_DOCKERD_PROXY] = 2, [PROG_EGRESSD] = 2};
+	const int nfds[LONG_LIVED] = {[PROG_APID] = 4,
+	    [PROG_MANAGERD] = 4,
+	    [PROG_DOCKERD_PROXY] = 2,
+	    [PROG_EGRESSD] = 2,
+	    [PROG_KEYD] = 2};
 
 	for (int i = 0; i < LONG_LIVED; i++)
 		if (spawn(p, &p->prog[i], i, fds[i], nfds[i]) == -1)
@@ -162,8 +167,11 @@ start_all(struct parent *p)
 	close(docker[1]);
 	close(egress[0]);
 	close(egress[1]);
+	close(key[0]);
+	close(key[1]);
 	for (int i = 0; i < LONG_LIVED; i++)
 		send_setup(p, &p->prog[i]);
+	tls_start(p);
 }
 
 struct process *

@@ -92,7 +92,9 @@ watch_message(struct chan *c, struct msg *m)
 {
 	struct process *proc = chan_arg(c);
 
-	if (m->type != MSG_P_READY)
+	if (m->type == MSG_P_KEYED || m->type == MSG_P_TLS_DONE)
+		tls_answer(proc, m);
+	else if (m->type != MSG_P_READY)
 		sessions_message(c, m);
 	else if (proc->ready)
 		watch_breach(c, "ready twice");
@@ -306,7 +308,7 @@ watch_run(struct parent *p)
 		}
 		if (got_hup) {
 			got_hup = 0;
-			log_info("SIGHUP: there is nothing to read again in this version");
+			tls_reload(p);
 		}
 		if (p->outcome == RUNNING)
 			check_ready(p);

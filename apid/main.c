@@ -87,7 +87,7 @@ main(void)
 	static struct child child;
 	struct event *term, *interrupt;
 
-	child_setup(&child, "apid", 2);
+	child_setup(&child, "apid", 3);
 	warm_up();
 	if ((apid.base = event_base_new()) == NULL)
 		fatalx("event_base_new");
@@ -101,7 +101,7 @@ main(void)
 	gate_init(apid.base, FD_SECOND);
 	child_confine(&child, &confine_apid);
 	managerd_init(apid.base, FD_PEER, go_down);
-	child_ready(&child, child_run(&child, apid.base, &parent_child_proto, NULL));
+	child_ready(&child, child_run(&child, apid.base, &parent_apid_proto, NULL));
 	event_base_dispatch(apid.base);
 	return 0;
 }

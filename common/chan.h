@@ -14,7 +14,7 @@
 #define MSG_MAX 65536 /* bytes of a packet, header included */
 
 /* Who speaks: the value of the "from" column. */
-enum peer { PARENT = 1, CHILD, APID, MANAGERD, DOCKERD_PROXY, SESSIOND, EGRESSD };
+enum peer { PARENT = 1, CHILD, APID, MANAGERD, DOCKERD_PROXY, SESSIOND, EGRESSD, KEYD };
 
 enum fd_rule { FD_NONE, FD_MUST, FD_MAY };
 

@@ -6,7 +6,7 @@ const char *
 chan_peer_name(enum peer peer)
 {
 	static const char *const names[] = {"nobody", "parent", "child", "apid", "managerd",
-	    "dockerd-proxy", "sessiond", "egressd"};
+	    "dockerd-proxy", "sessiond", "egressd", "keyd"};
 
 	return (size_t)peer < sizeof(names) / sizeof(names[0]) ? names[peer] : "nobody";
 }

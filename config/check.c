@@ -20,6 +20,7 @@
 #define IMAGE_NAME_MAX 511
 #define WORD_MAX 64
 #define RUN_MEMORY_MIN 16
+#define TLS_CERTS_MAX 16
 
 static int
 all_graph(const char *p, size_t n)
@@ -151,6 +152,32 @@ check_network(const struct config *c, char *text)
 	return 0;
 }
 
+/* The files themselves are looked at when they are opened. */
+static int
+check_tls(const struct config *c, char *text)
+{
+	const char *certs = c->str[CFG_TLS_CERT], *keys = c->str[CFG_TLS_KEY];
+	size_t len, ncerts = 0, nkeys = 0;
+
+	while (items_next(&certs, &len) != NULL)
+		ncerts++;
+	while (items_next(&keys, &len) != NULL)
+		nkeys++;
+	if (ncerts != nkeys)
+		return config_refuse(text,
+		    NAME(TLS_CERT) " names %zu files, and " NAME(
+			TLS_KEY) " %zu: each certificate "
+				 "needs its key, in the same order",
+		    ncerts, nkeys);
+	if (ncerts > TLS_CERTS_MAX)
+		return config_refuse(
+		    text, NAME(TLS_CERT) ": at most %d certificates", TLS_CERTS_MAX);
+	if (ncerts == 0 && *c->str[CFG_TLS_CLIENT_CA] != '\0')
+		return config_refuse(
+		    text, NAME(TLS_CLIENT_CA) ": needs " NAME(TLS_CERT) " and " NAME(TLS_KEY));
+	return 0;
+}
+
 static int
 check_maxima(const struct config *c, char *text)
 {
@@ -229,8 +256,8 @@ config_check(struct settings *s, char *text)
 
 	if (check_log_level(c, text) == -1 || check_keys(c, text) == -1 ||
 	    check_user(c, text) == -1 || check_names(c, text) == -1 ||
-	    check_network(c, text) == -1 || check_maxima(c, text) == -1 ||
-	    check_runs(c, text) == -1 || check_pool(c, text) == -1)
+	    check_network(c, text) == -1 || check_tls(c, text) == -1 ||
+	    check_maxima(c, text) == -1 || check_runs(c, text) == -1 || check_pool(c, text) == -1)
 		return -1;
 	if (!all_graph(c->str[CFG_HOST], strlen(c->str[CFG_HOST])) ||
 	    strlen(c->str[CFG_HOST]) > 255)

@@ -15,7 +15,8 @@
 #define TO_DOCKERD_PROXY 4
 #define TO_SESSIOND 8
 #define TO_EGRESSD 16
-#define TO_ALL 31
+#define TO_KEYD 32
+#define TO_ALL 63
 
 #define CONFIG_STRING_MAX 32768
 
@@ -34,6 +35,12 @@
 	    "TCP port to listen on; 0 takes a free one and logs it")                              \
 	X(INSECURE_PLAINTEXT, BOOL, "false", 0, 1, TO_PARENT,                                     \
 	    "allow an address other than loopback without TLS, because a proxy in front ends it") \
+	X(TLS_CERT, STR, "", 0, 0, TO_PARENT | TO_APID,                                           \
+	    "comma-separated files of certificates with their chains, in PEM; turns TLS on")      \
+	X(TLS_KEY, STR, "", 0, 0, TO_PARENT,                                                      \
+	    "comma-separated files of their private keys, in the same order")                     \
+	X(TLS_CLIENT_CA, STR, "", 0, 0, TO_PARENT | TO_APID,                                      \
+	    "file of authorities whose client certificates are accepted, in PEM")                 \
 	X(ALLOWED_HOSTS, STR, "", 0, 0, TO_APID,                                                  \
 	    "comma-separated Host values accepted on loopback beside localhost")                  \
 	X(DATA_DIR, STR, "data", 0, 0, TO_PARENT,                                                 \

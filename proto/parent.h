@@ -12,8 +12,8 @@
 /* Fixed descriptors of an exec'ed program. */
 #define FD_LOG 2
 #define FD_PARENT 3
-/* apid: 4 = managerd, 5 = listening socket; managerd: 4 = apid, 5 = dockerd-proxy, 6 = egressd;
- * dockerd-proxy, egressd, sessiond: 4 = managerd. */
+/* apid: 4 = managerd, 5 = listening socket, 6 = keyd; managerd: 4 = apid, 5 = dockerd-proxy,
+ * 6 = egressd; dockerd-proxy, egressd, sessiond: 4 = managerd; keyd: 4 = apid. */
 #define FD_PEER 4
 #define FD_SECOND 5
 #define FD_THIRD 6
@@ -21,6 +21,7 @@
 #define PARENT_PATH_MAX 1024
 #define PARENT_NAME_MAX 64
 #define RESOLV_MAX 256
+#define TLS_TEXT_MAX 256
 
 /* What to do with a data directory that was copied here from elsewhere. */
 enum instance_rule {
@@ -86,17 +87,56 @@ struct m_session_over {
  * commas between. */
 #define PARENT_EGRESSD(X) X(PARENT, P_RESOLV, struct m_none, RESOLV_MAX, FD_NONE)
 
+/*
+ * Certificates and their keys come in generations: the first at the start, a new one at each
+ * SIGHUP. keyd gets the keys and says whether they are good; only then apid gets the certificates,
+ * looks whether they fit those keys, and says whether it uses them from now on.
+ */
+struct m_keyfile {
+	uint32_t generation; /* 1 at first, then one more each time */
+	uint32_t index;
+	uint32_t count; /* of this generation */
+	uint32_t pad;
+};
+
+/* tail: what is wrong, for the operator, without the name of the file */
+struct m_tls_done {
+	uint32_t generation;
+	uint8_t failed;
+	uint8_t index; /* of the file that it is about, or 255 */
+	uint8_t pad[2];
+};
+
+/* fd: a file to read. P_FORGET: this generation will not be used. */
+#define PARENT_KEYD(X)                                     \
+	X(PARENT, P_KEYFILE, struct m_keyfile, 0, FD_MUST) \
+	X(PARENT, P_FORGET, struct m_keyfile, 0, FD_NONE)  \
+	X(CHILD, P_KEYED, struct m_tls_done, TLS_TEXT_MAX, FD_NONE)
+
+/* Certificates, then the authority of clients if there is one, then P_TLS: that was all. */
+#define PARENT_APID(X)                                       \
+	X(PARENT, P_CERT, struct m_keyfile, 0, FD_MUST)      \
+	X(PARENT, P_CLIENT_CA, struct m_keyfile, 0, FD_MUST) \
+	X(PARENT, P_TLS, struct m_keyfile, 0, FD_NONE)       \
+	X(CHILD, P_TLS_DONE, struct m_tls_done, TLS_TEXT_MAX, FD_NONE)
+
 enum { PARENT_CHILD_BASE = 0x0100 - 1, PARENT_CHILD(CHAN_X_ENUM) };
 enum { PARENT_MANAGERD_BASE = 0x0180 - 1, PARENT_MANAGERD(CHAN_X_ENUM) };
 enum { PARENT_EGRESSD_BASE = 0x01c0 - 1, PARENT_EGRESSD(CHAN_X_ENUM) };
+enum { PARENT_KEYD_BASE = 0x01d0 - 1, PARENT_KEYD(CHAN_X_ENUM) };
+enum { PARENT_APID_BASE = 0x01e0 - 1, PARENT_APID(CHAN_X_ENUM) };
 PARENT_CHILD(CHAN_X_ASSERT)
 PARENT_MANAGERD(CHAN_X_ASSERT)
 PARENT_EGRESSD(CHAN_X_ASSERT)
+PARENT_KEYD(CHAN_X_ASSERT)
+PARENT_APID(CHAN_X_ASSERT)
 PARENT_CHILD(CHAN_X_SEND)
 PARENT_MANAGERD(CHAN_X_SEND)
 PARENT_EGRESSD(CHAN_X_SEND)
+PARENT_KEYD(CHAN_X_SEND)
+PARENT_APID(CHAN_X_SEND)
 
-/* apid, dockerd-proxy, sessiond */
+/* dockerd-proxy, sessiond */
 static const struct msg_spec parent_child_specs[] = {PARENT_CHILD(CHAN_X_SPEC)};
 static const struct chan_proto parent_child_proto __attribute__((unused)) = {
     "parent-child", parent_child_specs, sizeof(parent_child_specs) / sizeof(parent_child_specs[0])};
@@ -110,5 +150,15 @@ static const struct msg_spec parent_egressd_specs[] = {
     PARENT_CHILD(CHAN_X_SPEC) PARENT_EGRESSD(CHAN_X_SPEC)};
 static const struct chan_proto parent_egressd_proto __attribute__((unused)) = {"parent-egressd",
     parent_egressd_specs, sizeof(parent_egressd_specs) / sizeof(parent_egressd_specs[0])};
+
+static const struct msg_spec parent_keyd_specs[] = {
+    PARENT_CHILD(CHAN_X_SPEC) PARENT_KEYD(CHAN_X_SPEC)};
+static const struct chan_proto parent_keyd_proto __attribute__((unused)) = {
+    "parent-keyd", parent_keyd_specs, sizeof(parent_keyd_specs) / sizeof(parent_keyd_specs[0])};
+
+static const struct msg_spec parent_apid_specs[] = {
+    PARENT_CHILD(CHAN_X_SPEC) PARENT_APID(CHAN_X_SPEC)};
+static const struct chan_proto parent_apid_proto __attribute__((unused)) = {
+    "parent-apid", parent_apid_specs, sizeof(parent_apid_specs) / sizeof(parent_apid_specs[0])};
 
 #endif
