@@ -5,16 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <bsd/stdlib.h>
 
 #include "agent-sandbox/client.h"
 #include "agent-sandbox/doctor.h"
 #include "agent-sandbox/show.h"
 #include "agent-sandbox/verb.h"
 #include "common/log.h"
-
-#define KEY_PREFIX "as_"
-#define KEY_LETTERS 43 /* of 62: 256 bits */
 
 /* A program beside this command, as in a build; in ../libexec; or where it was installed. It takes
  * over the process. */
@@ -94,28 +90,6 @@ static const struct usage usage_cp = {"cp", "FROM TO",
     "Copies files and folders: SANDBOX:PATH to a path here, or the other way.", NULL, 0, -1, 0,
     NULL, 0};
 
-static const struct usage usage_keygen = {"keygen", "",
-    "Prints a new API key for AGENT_SANDBOX_API_KEYS of the server.", NULL, 0, 0, 0, NULL, 1};
-
-static int
-verb_keygen(int argc, char **argv)
-{
-	static const char letters[] =
-	    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-	char key[sizeof(KEY_PREFIX) + KEY_LETTERS] = KEY_PREFIX;
-	size_t at = strlen(key);
-	int n;
-
-	options_read(&usage_keygen, argc, argv, &n);
-	for (int i = 0; i < KEY_LETTERS; i++)
-		key[at++] = letters[arc4random_uniform(sizeof(letters) - 1)];
-	if (common_options.json)
-		printf("\"%s\"\n", key);
-	else
-		puts(key);
-	return show_end();
-}
-
 static struct {
 	const char *file;
 } doctor;
@@ -166,6 +140,7 @@ static const struct verb {
     {NULL, NULL, "Server"},
     {&usage_serve, verb_serve, NULL},
     {&usage_keygen, verb_keygen, NULL},
+    {&usage_keys, verb_keys, NULL},
     {&usage_openapi, verb_openapi, NULL},
     {&usage_doctor, verb_doctor, NULL},
     {&usage_selftest, verb_selftest, NULL},

@@ -48,6 +48,8 @@ _agent_sandbox() {
 	:*) list=$(_agent_sandbox_verbs) ;;
 	exec:[1-9]*) return ;;
 	*:*:-*) list=$(_agent_sandbox_options "$verb") ;;
+	keys:0:*) list=$(printf '%s\n' list revoke) ;;
+	keys:1:*) list=$(agent-sandbox keys list -q 2>/dev/null) ;;
 	help:0:*) list=$(_agent_sandbox_verbs) ;;
 	fork:0:* | rollback:1:* | show:*:sn* | rm:*:sn*) list=$(_agent_sandbox_snapshots) ;;
 	cat:*:*:* | put:*:*:* | cp:*:*:* | files:*:*:*) list=$(_agent_sandbox_paths "$cur") ;;

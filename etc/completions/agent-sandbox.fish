@@ -40,6 +40,12 @@ function __agent_sandbox_arguments
     switch "$words[1]"
         case help
             __agent_sandbox_verbs
+        case keys
+            if test $n -eq 1
+                printf '%s\n' list revoke
+            else
+                agent-sandbox keys list -q 2>/dev/null
+            end
         case fork
             __agent_sandbox_ids snap
         case rollback

@@ -9,7 +9,7 @@ from cli_kit import COMMAND, Cli, Terminal
 from harness import ROOT
 
 FOLDER = ROOT / "etc/completions"
-VERBS = set("run create ls show exec cp cat put files snapshot snapshots rollback fork timeout rm openapi serve keygen doctor".split())
+VERBS = set("run create ls show exec cp cat put files snapshot snapshots rollback fork timeout rm openapi serve keygen keys doctor".split())
 
 
 def bash(env, line):
@@ -78,8 +78,8 @@ def shell(request, tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/agent-sandbox").symlink_to(COMMAND)
 
-    def offered(url, line):
-        env = Cli(url).env | {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+    def offered(url, line, **more):
+        env = Cli(url, **more).env | {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
         return SHELLS[request.param](env, line)
 
     return offered
@@ -95,7 +95,17 @@ def test_options_of_a_verb(shell):
         "http://127.0.0.1:1", "agent-sandbox create --"
     )
     assert {"--force", "--all-links"} <= shell("http://127.0.0.1:1", "agent-sandbox cp --")
+    assert {"--name", "--quota", "--from"} <= shell("http://127.0.0.1:1", "agent-sandbox keygen --")
     assert {"--language", "--egress", "--no-egress"} <= shell("http://127.0.0.1:1", "agent-sandbox run --")
+
+
+def test_names_of_keys(shell, tmp_path):
+    file = tmp_path / "keys"
+    for name in ("ci-runner", "ci-nightly"):
+        subprocess.run([COMMAND, "keygen", "--name", name, "--file", file], check=True, capture_output=True, timeout=60)
+    assert {"list", "revoke"} <= shell("http://127.0.0.1:1", "agent-sandbox keys ", AGENT_SANDBOX_KEYS_FILE=str(file))
+    found = shell("http://127.0.0.1:1", "agent-sandbox keys revoke ci", AGENT_SANDBOX_KEYS_FILE=str(file))
+    assert {"ci-runner", "ci-nightly"} <= found
 
 
 def test_ids(shell, server, box):
