@@ -62,3 +62,20 @@ def test_packet_filter_rules_load_twice():
         pytest.skip("this kernel or user cannot load rules")
     assert p.returncode == 0, p.stderr
     assert p.stdout.count('iifname "agent-sandbox0"') == p.stdout.count("iifname") == 8
+
+
+def test_every_test_that_the_threat_model_names_exists():
+    named = re.findall(r"`((?:unit|proc|e2e)/[\w/]+\.py)::(\w+)`", (ROOT / "docs/THREAT-MODEL.md").read_text())
+    assert len(named) > 50
+    missing = [f"{file}::{name}" for file, name in named if not re.search(rf"^def {name}\(", (ROOT / "tests" / file).read_text(), re.M)]
+    assert missing == []
+
+
+def test_lines_of_the_audit_guide_are_true_to_a_tenth():
+    rows = re.findall(r"^\| (\d+) \| (`.*`) \| ([\d,]+) \|", (ROOT / "docs/AUDIT-GUIDE.md").read_text(), re.M)
+    assert sum(int(minutes) for minutes, _, _ in rows) == 120
+    for _, what, said in rows:
+        found = [list(ROOT.glob(pattern)) for pattern in re.findall(r"`([^`]+)`", what)]
+        assert all(found), what
+        lines = sum(len(f.read_text().splitlines()) for files in found for f in files)
+        assert abs(lines - int(said.replace(",", ""))) <= lines / 10, (what, lines)
