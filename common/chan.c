@@ -225,7 +225,8 @@ set_unsent(struct chan *c, int want)
 static void
 set_held(struct chan *c)
 {
-	int held = c->bytes > (c->held ? CHAN_ANSWERS_MAX / 4 : CHAN_ANSWERS_MAX);
+	unsigned part = c->held ? 4 : 1;
+	int held = c->bytes > CHAN_ANSWERS_MAX / part || c->packets > CHAN_ANSWERS_PACKETS / part;
 
 	if (c->on_hold == NULL || held == c->held || c->detached)
 		return;

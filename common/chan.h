@@ -107,13 +107,15 @@ size_t chan_queued(const struct chan *);
 #define CHAN_LOW 256
 
 /*
- * For who answers: while more than CHAN_ANSWERS_MAX bytes wait for the peer nothing is read from
- * it, so that one who asks faster than it reads waits for itself. Only one side of a channel may do
- * so, or both could wait for ever. Called when that begins (1) and ends (0).
+ * For who answers: while more than CHAN_ANSWERS_MAX bytes or CHAN_ANSWERS_PACKETS packets wait for
+ * the peer nothing is read from it, so that one who asks faster than it reads waits for itself.
+ * Only one side of a channel may do so, or both could wait for ever. Called when that begins (1)
+ * and ends (0).
  */
 typedef void (*chan_hold)(struct chan *, int);
 void chan_on_hold(struct chan *, chan_hold);
 #define CHAN_ANSWERS_MAX (4u << 20)
+#define CHAN_ANSWERS_PACKETS (16u << 10)
 
 int msg_take_fd(struct msg *); /* -1 if there is none (left) */
 

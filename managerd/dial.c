@@ -67,8 +67,8 @@ denied_often(uint64_t sandbox)
 	return 1;
 }
 
-/* More than egressd has said the end of: it is not asked, so that what waits for it stays bounded.
- */
+/* More than egressd has said the end of, or than it reads: it is not asked, so that what waits for
+ * it stays bounded. */
 static void
 dial_refuse(struct session *s, const struct msg *m, uint16_t port)
 {
@@ -102,7 +102,7 @@ dial_request(struct session *s, struct msg *m)
 	rule = egress_rule(&policy.egress, &s->box->spec);
 	if (rule == NULL || m->tail_len == 0 || ask->how > DIAL_HTTP)
 		return -1;
-	if (s->dials >= DIALS_MAX) {
+	if (s->dials >= DIALS_MAX || chan_queued(mgr.egress) > CHAN_HIGH) {
 		dial_refuse(s, m, ask->port);
 		return 0;
 	}

@@ -244,6 +244,7 @@ session_arrived(uint64_t id, int fd)
 	s->chan = chan_event_new(mgr.base, fd, &managerd_sessiond_proto, MANAGERD, SESSIOND,
 	    session_message, session_gone, s);
 	chan_on_breach(s->chan, chan_broken);
+	chan_event_hold(s->chan);
 	guest_send(s);
 }
 

@@ -267,3 +267,35 @@ def test_dials_that_egressd_is_slow_with_are_refused_and_end_no_session(start, d
     assert wait_until(lambda: session.dialed) and session.dialed == [(5000, layout.DIAL_REFUSED, b"too many connections")]
     a.close(), b.close()
     assert server.session_of(box) and wait_until(lambda: lines(data)) and lines(data)[-1]["reason"] == "too many connections"
+
+
+def test_session_that_asks_without_end_and_reads_nothing_waits_for_itself(start):
+    server = start()
+    box, other = server.box(egress=["a.example"]), server.box(egress=["a.example"])
+    session = server.session_of(box)[0]
+    chan, session.chan = session.chan, None  # nobody reads it any more
+    a, b = layout.data_pair()
+    chan.sock.settimeout(2)
+    sent = 0
+    try:
+        for sent in range(200_000):
+            chan.send("S_DIAL", sent, {"port": 443}, b"a.example", fd=b)
+    except TimeoutError:
+        pass
+    assert server.p.alive(), server.p.log()
+    assert sent < 199_999 and server.get(other).name == "SANDBOX"
+    a.close(), b.close()
+
+
+def test_egressd_that_reads_nothing_gets_no_more_than_it_can_hold(start):
+    server = start()
+    wide = [f"{i:03d}{'x' * 56}.a.example" for i in range(230)]
+    sessions = [server.session_of(server.box(egress=wide))[0] for _ in range(6)]
+    a, b = layout.data_pair()
+    for session in sessions:
+        for i in range(1000):
+            session.chan.send("S_DIAL", i, {"port": 443}, b"b.example", fd=b)
+    assert wait_until(lambda: sum(len(s.dialed) for s in sessions) > 4000), server.p.log()
+    assert {d[1:] for s in sessions for d in s.dialed} == {(layout.DIAL_REFUSED, b"too many connections")}
+    assert server.p.alive() and server.create().name == "SANDBOX"
+    a.close(), b.close()
