@@ -7,4 +7,4 @@ $(BUILD)/gen/pages.inc: apid/pages-table $(PAGES) pages
 	apid/pages-table $(PAGES) > $@
 $(BUILD)/obj/apid/pages.o: $(BUILD)/gen/pages.inc $(PAGES)
 $(BUILD)/apid: $(APID_OBJS) $(addprefix $(BUILD)/obj/common/,base64.o keys_net.o) $(COMMON_EVENT)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -levent_extra -levent_core -ljansson -lcrypto -lbsd
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -levent_openssl -levent_extra -levent_core -ljansson -lssl -lcrypto -lbsd

@@ -15,6 +15,8 @@
 #include "apid/apid.h"
 #include "apid/gate.h"
 #include "apid/gate_listen.h"
+#include "apid/gate_tls.h"
+#include "apid/tls.h"
 #include "common/log.h"
 
 #define READ_STEP 4096          /* what libevent reads at most at a time */
@@ -62,6 +64,10 @@ on_event(struct bufferevent *bev, short what, void *evcon)
 
 	if (c == NULL || c->bev != bev)
 		fatalx("event on an unknown connection");
+	if (c->ssl != NULL) {
+		gate_tls_event(c, what);
+		return;
+	}
 	if ((what & (BEV_EVENT_EOF | BEV_EVENT_READING)) == (BEV_EVENT_EOF | BEV_EVENT_READING) &&
 	    (c->state != GATE_BODY || c->r.started) && !(c->r.ev != NULL && c->r.leave_ends)) {
 		c->eof = 1;
@@ -105,6 +111,8 @@ gate_sent(struct conn *c)
 	if (c->r.ev == NULL) /* over already */
 		return;
 	take_callbacks(c);
+	if (c->ssl != NULL)
+		gate_tls_gather(c);
 	gate_flow(c);
 }
 
@@ -136,8 +144,8 @@ on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
 		c->since = gate_tick();
 	evbuffer_remove_buffer(in, c->raw, evbuffer_get_length(in));
 	c->busy = 0;
-	if (c->state == GATE_BODY && c->accepted && !c->paused && info->n_added >= READ_STEP &&
-	    evbuffer_get_length(c->raw) < RAW_HIGH)
+	if (c->ssl == NULL && c->state == GATE_BODY && c->accepted && !c->paused &&
+	    info->n_added >= READ_STEP && evbuffer_get_length(c->raw) < RAW_HIGH)
 		read_more(c);
 	if (c->state == GATE_CLOSING)
 		evbuffer_drain(c->raw, evbuffer_get_length(c->raw));
@@ -288,12 +296,18 @@ attach(struct conn *c)
 static void
 run_closing(struct conn *c)
 {
+	static const struct timeval soon = {0, 50000};
+
 	if (gate_unsent(c) > 0) {
 		bufferevent_enable(c->bev, EV_WRITE);
 		gate_flow(c);
 		return;
 	}
 	if (!c->shut) {
+		if (c->ssl != NULL && gate_tls_close(c) == -1) {
+			evtimer_add(c->kick, &soon);
+			return;
+		}
 		c->shut = 1;
 		c->since = gate_tick();
 		evbuffer_drain(c->raw, evbuffer_get_length(c->raw));
@@ -324,6 +338,19 @@ run_idle(struct conn *c)
 	}
 }
 
+/* Over TLS the client's end is noted when it is read, and what came with it is served first: only
+ * then it is the end of who waits for nothing, or of a body that is not whole. */
+static void
+run_request(struct conn *c)
+{
+	if (c->state == GATE_BODY)
+		gate_run_body(c);
+	if (c->ssl != NULL && c->eof && c->r.ev != NULL &&
+	    (c->r.leave_ends ||
+		(c->state == GATE_BODY && !c->r.started && c->accepted && !c->paused)))
+		evhttp_connection_free(c->evcon);
+}
+
 static void
 on_kick(evutil_socket_t fd, short what, void *arg)
 {
@@ -334,9 +361,13 @@ on_kick(evutil_socket_t fd, short what, void *arg)
 	if (c->evcon == NULL && attach(c) == -1)
 		return;
 	if (c->doomed) {
+		if (c->ssl != NULL && c->r.ev == NULL && gate_unsent(c) == 0)
+			gate_tls_close(c);
 		evhttp_connection_free(c->evcon);
 		return;
 	}
+	if (c->ssl != NULL)
+		take_callbacks(c);
 	if (c->tell_drained) {
 		c->tell_drained = 0;
 		if (c->r.ev != NULL && c->r.drained != NULL)
@@ -346,8 +377,8 @@ on_kick(evutil_socket_t fd, short what, void *arg)
 		run_closing(c);
 	else if (c->state == GATE_HEAD)
 		run_idle(c);
-	else if (c->state == GATE_BODY && c->r.ev != NULL)
-		gate_run_body(c);
+	else if (c->r.ev != NULL)
+		run_request(c);
 }
 
 struct bufferevent *
@@ -358,7 +389,9 @@ gate_new_connection(struct event_base *base, void *arg)
 	(void)arg;
 	if (c == NULL || (c->raw = evbuffer_new()) == NULL ||
 	    (c->kick = evtimer_new(base, on_kick, c)) == NULL ||
-	    (c->bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE)) == NULL)
+	    (c->bev = tls_is_on()
+			  ? gate_tls_new(base, c)
+			  : bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE)) == NULL)
 		fatal("new connection");
 	bufferevent_incref(c->bev);
 	bufferevent_set_max_single_write(c->bev, WRITE_STEP);

@@ -31,7 +31,8 @@ struct conn {
 	struct evhttp_connection *evcon;
 	struct event *kick; /* runs the rest outside of callbacks */
 	struct evbuffer *raw;
-	char *text; /* the head that the request's slices point into */
+	char *text;         /* the head that the request's slices point into */
+	struct ssl_st *ssl; /* NULL: plain */
 	evutil_socket_t fd;
 	uint8_t state; /* enum gate_state */
 	uint8_t busy;  /* we ourselves change the input buffer */
@@ -40,6 +41,8 @@ struct conn {
 	uint8_t shut;   /* we have closed ours */
 	uint8_t doomed; /* to be freed by the kick */
 	uint8_t tell_drained;
+	uint8_t handshaken;      /* TLS: the handshake is over */
+	uint8_t broken;          /* TLS: nothing can be sent any more */
 	uint64_t left, got, max; /* of the body */
 	const char *too_large;
 	struct chunk chunk;

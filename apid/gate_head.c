@@ -91,7 +91,9 @@ gate_run_head(struct conn *c)
 		else if (status != 0)
 			refuse_head(c, 431, "the request head is larger than 16 KiB");
 		else if (is_no_text(c))
-			refuse_head(c, 400, "this is no HTTP; TLS is not spoken at this port");
+			refuse_head(c, 400,
+			    c->ssl != NULL ? "this is no HTTP"
+					   : "this is no HTTP; TLS is not spoken at this port");
 		return;
 	}
 	free(c->text);

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "apid/gate_listen.h"
+#include "apid/tls.h"
 #include "common/log.h"
 
 #define HEAD_SECONDS 10        /* from the first byte of a head to its last */
@@ -49,13 +50,26 @@ gate_is_going_down(void)
 	return when_down != NULL;
 }
 
+static int
+may_log(void)
+{
+	if (++refusals == REFUSALS_A_SECOND + 1)
+		log_warnx("more malformed requests in this second are not logged");
+	return refusals <= REFUSALS_A_SECOND;
+}
+
 void
 gate_log_refusal(const char *peer, int status, const char *why)
 {
-	if (++refusals <= REFUSALS_A_SECOND)
+	if (may_log())
 		log_warnx("%s: %d %s", peer, status, why);
-	else if (refusals == REFUSALS_A_SECOND + 1)
-		log_warnx("more malformed requests in this second are not logged");
+}
+
+void
+gate_log_handshake(const char *peer, const char *why)
+{
+	if (may_log())
+		log_warnx("%s: TLS handshake failed: %s", peer, why);
 }
 
 /* Whether the client has used up its time. */
@@ -68,6 +82,8 @@ is_late(struct conn *c)
 	case GATE_HEAD:
 		if (gate_unsent(c) > 0)
 			return 0;
+		if (c->ssl != NULL && !c->handshaken)
+			return tick - c->since > TLS_HANDSHAKE_SECONDS;
 		return tick - c->since >
 		       (evbuffer_get_length(c->raw) > 0 ? HEAD_SECONDS : IDLE_SECONDS);
 	case GATE_BODY:
@@ -83,7 +99,9 @@ is_late(struct conn *c)
 		c->rate_got = c->got;
 		return 0;
 	case GATE_CLOSING:
-		return c->shut && tick - c->since > LINGER_SECONDS;
+		if (!c->shut) /* over TLS the last word too must find room in the socket */
+			return gate_unsent(c) == 0 && tick - c->out_since > STALL_SECONDS;
+		return tick - c->since > LINGER_SECONDS;
 	default:
 		return 0;
 	}

@@ -10,7 +10,10 @@
 #include "apid/apid.h"
 #include "apid/auth.h"
 #include "apid/gate.h"
+#include "apid/keyd.h"
 #include "apid/managerd.h"
+#include "apid/parent.h"
+#include "apid/tls.h"
 #include "common/child.h"
 #include "common/log.h"
 #include "proto/parent.h"
@@ -98,10 +101,12 @@ main(void)
 	    (interrupt = evsignal_new(apid.base, SIGINT, on_term, NULL)) == NULL ||
 	    evsignal_add(term, NULL) == -1 || evsignal_add(interrupt, NULL) == -1)
 		fatalx("evsignal");
+	tls_init(apid.base);
 	gate_init(apid.base, FD_SECOND);
 	child_confine(&child, &confine_apid);
 	managerd_init(apid.base, FD_PEER, go_down);
-	child_ready(&child, child_run(&child, apid.base, &parent_apid_proto, NULL));
+	keyd_init(apid.base, FD_THIRD, go_down);
+	parent_init(&child, child.config.str[CFG_TLS_CERT][0] != '\0');
 	event_base_dispatch(apid.base);
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "apid/path.h"
 #include "apid/route.h"
 #include "apid/statuses.h"
+#include "apid/tls.h"
 #include "common/ids.h"
 #include "common/log.h"
 
@@ -71,6 +72,8 @@ req_ask(const struct req *r, struct m_ask *ask)
 	ask->detail = r->detail;
 	snprintf(ask->peer, sizeof(ask->peer), "%.55s", r->conn->peer);
 	memcpy(ask->addr, r->conn->addr, sizeof(ask->addr));
+	if (r->conn->ssl != NULL)
+		tls_subject(r->conn->ssl, ask->subject, sizeof(ask->subject));
 	snprintf(ask->request_id, sizeof(ask->request_id), "%s", r->request_id);
 }
 

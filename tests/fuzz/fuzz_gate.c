@@ -1,10 +1,12 @@
 // link: apid/apid.o apid/archive.o apid/auth.o common/base64.o apid/browser.o apid/chunk.o
 // link: apid/data.o apid/env.o apid/exec.o apid/exec_request.o apid/files.o apid/gate.o
-// link: apid/gate_body.o apid/gate_head.o apid/gate_listen.o apid/head.o apid/health.o apid/json_in.o
+// link: apid/gate_body.o apid/gate_head.o apid/gate_listen.o apid/gate_tls.o apid/head.o
+// link: apid/health.o apid/json_in.o apid/keyd.o apid/keyless.o apid/keyless_sign.o
 // link: apid/json_out.o apid/list.o apid/managerd.o apid/object.o apid/output.o apid/pages.o
 // link: apid/path.o apid/req.o apid/req_in.o apid/route.o apid/run.o apid/run_request.o
-// link: apid/sandboxes.o apid/snapshots.o apid/stream.o apid/xfer.o
-// link: -levent_extra -levent_core -ljansson -lcrypto
+// link: apid/sandboxes.o apid/snapshots.o apid/stream.o apid/tls.o apid/tls_ctx.o apid/tls_peer.o
+// link: apid/tls_ticket.o apid/xfer.o
+// link: -levent_openssl -levent_extra -levent_core -ljansson -lssl -lcrypto
 /*
  * All of apid but its main(), over a real socket, with managerd and a session played in the same
  * loop: the input is what a client sends, in two parts; its first bytes say where it is cut and how

@@ -36,21 +36,32 @@ SANDBOX = {
 SANDBOX_TAIL = b"python:3.12-slim\0team\0red\0"
 
 
+class Session(requests.Session):
+    def __init__(self):
+        super().__init__()
+        self.trust_env = False
+
+
 class Server:
     """`on[NAME] = f(server, message)` replaces the answer to a message; `seen` has all that came."""
+
+    scheme = "http"
 
     def __init__(self, **config):
         listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port = listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.program = layout.Program("apid", ["chan", listener], config={"PORT": self.port, "ALLOWED_HOSTS": "a"} | config)
+        self.url = f"{self.scheme}://127.0.0.1:{self.port}"
+        self.program = self.launch(listener, {"PORT": self.port, "ALLOWED_HOSTS": "a"} | config)
         listener.close()
         self.chan, self.seen, self.on, self.files, self.errors = self.program.peers[0], [], {}, {}, []
         self.digest = hashlib.sha256(KEY.encode()).digest()
         self.lock, self.threads, self.stopping = threading.Lock(), [], False
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
+
+    def launch(self, listener, config):
+        return layout.Program("apid", ["chan", listener, "chan"], config=config)
 
     def __enter__(self):
         return self
@@ -291,9 +302,11 @@ class Server:
 
     # the client's side
 
+    def session(self):
+        return Session()
+
     def __call__(self, method, path, key=KEY, headers=None, **kw):
-        session = requests.Session()
-        session.trust_env = False
+        session = self.session()
         head = ({"Authorization": "Bearer " + key} if key else {}) | (headers or {})
         try:
             return session.request(method, self.url + path, headers=head, timeout=kw.pop("timeout", 30), **kw)

@@ -395,7 +395,14 @@ class Frames:
         self.sock.close()
 
 
-USERS = {"apid": "_as-api", "managerd": "_as-manager", "dockerd-proxy": "_as-docker", "sessiond": "_as-session", "egressd": "_as-egress"}
+USERS = {
+    "apid": "_as-api",
+    "managerd": "_as-manager",
+    "dockerd-proxy": "_as-docker",
+    "sessiond": "_as-session",
+    "egressd": "_as-egress",
+    "keyd": "_as-key",
+}
 LEVELS = {"error": 0, "warn": 1, "info": 2, "debug": 3}
 
 

@@ -436,7 +436,7 @@ def test_commands_that_run_do_not_count_the_bodies_that_asked_for_them(server):
 def test_port_that_is_opened_later_is_served_then():
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    with layout.Program("apid", ["chan", listener]) as p:
+    with layout.Program("apid", ["chan", listener, "chan"]) as p:
         time.sleep(0.3)
         assert p.alive() and "accept" not in p.log()
         listener.listen(16)
@@ -451,7 +451,7 @@ import socket, sys
 sys.path.insert(0, sys.argv[1])
 import layout
 listener = socket.create_server(("fe80::1", 0, 0, 1), family=socket.AF_INET6)
-with layout.Program("apid", ["chan", listener]) as p, socket.socket(socket.AF_INET6) as s:
+with layout.Program("apid", ["chan", listener, "chan"]) as p, socket.socket(socket.AF_INET6) as s:
     s.settimeout(30)
     s.connect(("fe80::1", listener.getsockname()[1], 0, 1))
     s.sendall(b"GET /nope HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
