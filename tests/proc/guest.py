@@ -174,7 +174,7 @@ class Dial:
                 self.give(len(got))
         return out
 
-    def until_closed(self, timeout=10):
+    def until_closed(self, timeout=30):
         self.box.until(lambda: self.closed, timeout)
 
 
@@ -344,7 +344,7 @@ class Sandbox:
         else:
             self.dials[number].came(type, data)
 
-    def next_dial(self, timeout=10):
+    def next_dial(self, timeout=30):
         """The oldest one that has no verdict yet."""
         self.until(lambda: any(not d.judged for d in self.dials.values()), timeout)
         return next(d for d in self.dials.values() if not d.judged)

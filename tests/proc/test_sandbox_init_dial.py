@@ -60,6 +60,14 @@ def box(shared):
     shared.until(lambda: not shared.dials)
 
 
+def soon_at_most(box, kb):
+    """What is given back is given back a moment later."""
+    end = time.monotonic() + 30
+    while memory(box) > kb and time.monotonic() < end:
+        box.settle(0.2)
+    return memory(box) <= kb
+
+
 def client(box, code, *args, **more):
     return box.exec(["python3", "-c", CLIENT + code, *args], **more)
 
@@ -204,7 +212,7 @@ except OSError:
 out(b"done")
 """
     assert answered(client(box, code)) == b"done"
-    assert memory(box) - before < 300 and box.dials == {}
+    assert soon_at_most(box, before + 300) and box.dials == {}
 
 
 def test_refusals_are_readable_inside(box):
@@ -311,11 +319,11 @@ def test_host_that_ends_first_still_gets_what_follows(box):
 
 
 def test_channel_that_is_broken_off_resets_the_client(box):
-    ch = client(box, 's = connect(80, "example.com"); out(rest(s))')
+    ch = client(box, 's = connect(80, "example.com"); out(s.recv(4, 256)); out(rest(s))')
     d = box.next_dial()
     d.verdict()
     d.send(b"part")
-    box.settle(0.2)
+    assert ch.wait_for(L.G_STDOUT) == b"part"
     d.close()
     d.until_closed()
     assert answered(ch) == b"part<reset>"
@@ -337,8 +345,9 @@ def test_client_that_breaks_off_closes_the_channel(box):
 
 
 def test_client_that_leaves_before_the_verdict_closes_the_channel(box):
-    ch = client(box, 's = connect(); s.sendall(b"CONNECT a.b:1 HTTP/1.1\\r\\n\\r\\n"); time.sleep(0.2); s.close()')
+    ch = client(box, 's = connect(); s.sendall(b"CONNECT a.b:1 HTTP/1.1\\r\\n\\r\\n"); input(); s.close()', stdin=True)
     d = box.next_dial()
+    ch.data(L.G_STDIN, b"\n")
     answered(ch)
     d.until_closed()
     d.verdict()
@@ -373,7 +382,8 @@ def test_client_is_read_only_as_far_as_there_is_credit(box):
     ch = client(box, 's = connect(80, "example.com"); s.sendall(b"x" * 3000000); s.shutdown(1); out(rest(s))')
     d = box.next_dial()
     d.verdict()
-    box.settle(0.5)
+    box.until(lambda: len(d.data) == L.GUEST_DIAL_WINDOW)
+    box.settle(0.3)
     assert len(d.data) == L.GUEST_DIAL_WINDOW and d.credit == 0
     assert box.run("echo alive").out == b"alive\n"
     assert len(d.read(-1)) + 0 == 3_000_000
@@ -392,10 +402,11 @@ def test_more_data_than_credit_costs_only_that_connection(box):
         box.send(L.G_DATA, d.number, b"x" * 65536)
         if d.closed:
             break
-    d.until_closed(20)
+    d.until_closed()
     d.close()
     finish(e, b"0123456789")
-    assert b"0123456789" in (answered(ch)[:10], answered(other)[:10])
+    # Whose connection is broken off may see that as early as while it connects.
+    assert [r.out for r in (ch.wait(), other.wait()) if r.code == 0 and r.out[:1] == b"0"] == [b"0123456789"]
 
 
 def test_nonsense_from_outside_harms_nothing(box):
@@ -430,7 +441,7 @@ def test_closing_all_descriptors_of_a_command_changes_nothing(box):
     ch = client(box, code)
     d = box.next_dial()
     d.verdict()
-    box.until(lambda: d.ended, 10)
+    box.until(lambda: d.ended)
     ch.wait()
     finish(d)
     assert box.run("echo alive").out == b"alive\n"
@@ -444,9 +455,10 @@ def test_hello_drops_all_connections_and_the_way_out():
         b.exec(["sh", "-c", 'nohup setsid python3 -c "$1" > /workspace/out 2>&1 &', "sh", CLIENT + code]).wait()
         b.next_dial().verdict()
         b.next_dial()
+        b.until(lambda: b.run("cat out").out == b"on")
         b.settle(0.3)
         b.hello()
-        b.until(lambda: b.run("cat out").out == b"on<reset><reset><reset>", 10)
+        b.until(lambda: b.run("cat out").out == b"on<reset><reset><reset>")
         r = client(b, "connect()").wait()
         assert b"ConnectionRefusedError" in r.err, "no way out until it is announced again"
         b.egress(*LIST)
@@ -515,8 +527,7 @@ def test_many_names_listen_and_cost_little():
 def test_idle_memory_stays_small():
     with guest.Sandbox(hosts=HOSTS) as b:
         b.egress(*LIST)
-        b.settle(1.5)
-        assert memory(b) <= 1536
+        assert soon_at_most(b, 1536)
 
 
 FLOOD = """
@@ -559,7 +570,7 @@ def test_ten_thousand_connections_wait_for_their_turn():
                     d.verdict(L.DIAL_REFUSED, b"no")
         assert answered(ch) == b"10000"
         assert most == L.GUEST_DIALS
-        assert memory(b) - before < 1500
+        assert soon_at_most(b, before + 1500)
         assert b.run("echo alive").out == b"alive\n"
 
 
@@ -576,7 +587,7 @@ def test_slow_clients_make_room_in_time():
         finish(d, b"at last")
         assert answered(ch) == b"at last"
         assert answered(slow).startswith(b"onHTTP/1.1 408 Request Timeout")
-        assert memory(b) - before < 3000
+        assert soon_at_most(b, before + 3000)
 
 
 ECHO = """

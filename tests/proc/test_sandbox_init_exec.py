@@ -80,7 +80,8 @@ def test_many_that_must_exist_leave_nothing(box):
     before = descriptors(box.pid)
     for _ in range(50):
         refused(400, lambda: box.run(["no-such-program"], must_exist=1))
-    assert wait_until(lambda: box.run("ls /proc | grep -c '^[0-9]'").out.strip() <= b"6") and descriptors(box.pid) == before
+    assert wait_until(lambda: box.run("ls /proc | grep -c '^[0-9]'").out.strip() <= b"6")
+    assert wait_until(lambda: (now := descriptors(box.pid)) and now.items() <= before.items())
 
 
 def test_path_of_the_given_environment_is_searched(box):
@@ -153,12 +154,18 @@ def test_stdin_of_one_command_is_not_held_open_by_another(box):
     second.wait()
 
 
+def window_used(box, ch):
+    """All that there is credit for has come, and no more comes."""
+    box.until(lambda: len(ch.bytes(layout.G_STDOUT)) > layout.GUEST_WINDOW - 4096)
+    box.settle(0.3)
+    assert layout.GUEST_WINDOW - 4096 < len(ch.bytes(layout.G_STDOUT)) <= layout.GUEST_WINDOW and ch.final is None
+
+
 def test_slow_client_slows_the_command_and_not_the_others(box):
     """No credit is given: the command stands still after a window and what two pipes hold."""
     ch = box.exec(["sh", "-c", "head -c 3000000 /dev/zero; echo err >&2"])
     ch.credit = False
-    box.settle(0.7)
-    assert layout.GUEST_WINDOW - 4096 < len(ch.bytes(layout.G_STDOUT)) <= layout.GUEST_WINDOW and ch.final is None
+    window_used(box, ch)
     assert box.run("echo quick").out == b"quick\n"
     ch.credit = True
     ch.give(layout.GUEST_WINDOW)
@@ -170,8 +177,7 @@ def test_output_waits_for_credit_after_the_command_has_ended(box):
     size = layout.GUEST_WINDOW + 40_000
     ch = box.exec(["head", "-c", str(size), "/dev/zero"])
     ch.credit = False
-    box.settle(0.5)
-    assert ch.final is None and layout.GUEST_WINDOW - 4096 < len(ch.bytes(layout.G_STDOUT)) <= layout.GUEST_WINDOW
+    window_used(box, ch)
     ch.give(layout.GUEST_WINDOW)
     assert len(ch.wait().out) == size
 
@@ -203,10 +209,9 @@ def test_long_output_comes_in_full_frames(box):
 def test_last_bytes_of_the_credit_are_not_a_frame_of_their_own(box):
     ch = box.exec(["head", "-c", "3000000", "/dev/zero"])
     ch.credit = False
-    box.settle(0.7)
+    window_used(box, ch)
     ch.give(layout.GUEST_WINDOW + 100 - len(ch.bytes(layout.G_STDOUT)))
-    box.settle(0.3)
-    assert layout.GUEST_WINDOW - 4096 < len(ch.bytes(layout.G_STDOUT)) <= layout.GUEST_WINDOW
+    window_used(box, ch)
     assert all(len(d) >= 4096 for t, d in ch.frames if t == layout.G_STDOUT)
     ch.credit = True
     ch.give(65536)
@@ -360,10 +365,10 @@ ESCAPES = {
 def test_every_descendant_is_killed(box, how, by):
     code = ESCAPES[how]
     argv = ["python3", "-c", code] if code.startswith("import") else ["sh", "-c", code]
-    ch = box.exec(argv, timeout=0.7 if by == "timeout" else 30)
+    ch = box.exec(argv, timeout=1.5 if by == "timeout" else 30)
     ch.wait_for(layout.G_STARTED)
-    box.settle(0.4)
     assert box.processes()
+    box.settle(0.4)
     start = time.monotonic()
     if by == "hello":
         box.hello()
@@ -373,11 +378,11 @@ def test_every_descendant_is_killed(box, how, by):
         r = ch.wait(30)
         assert r.code == 137 and r.exit["timed_out"] == (by == "timeout") and r.exit["signal"] == 9
     assert wait_until(lambda: box.processes() == [])
-    assert time.monotonic() - start < 2 + SLACK
+    assert time.monotonic() - start < 3 + SLACK
 
 
 def test_output_before_a_timeout_is_kept(box):
-    r = box.run("echo part; echo side >&2; sleep 99", timeout=0.5)
+    r = box.run("echo part; echo side >&2; sleep 99", timeout=3)
     assert (r.out, r.err, r.code, r.exit["timed_out"]) == (b"part\n", b"side\n", 137, 1)
 
 
@@ -507,7 +512,7 @@ def test_kill_others_ends_everything_first(box):
     assert r.out.split()[1] == b"0"
     assert running.wait().code == 137
     assert box.run("echo alone", kill_others=True).out == b"alone\n"
-    two = [box.exec(["sh", "-c", "sleep 0.2; echo x"], kill_others=True) for _ in range(2)]
+    two = [box.exec(["sh", "-c", f"sleep {n}; echo x"], kill_others=True) for n in (60, 0)]
     assert [ch.wait().code for ch in two] == [137, 0]
 
 
@@ -588,8 +593,8 @@ def test_pid_1_stays_small(box):
     box.run(["cat"], input=bytes(5_000_000))
     box.write("big", bytes(5_000_000))
     box.settle(2.2)
-    assert 0 < kib(box.pid, "VmRSS") <= 1536
+    assert wait_until(lambda: box.step(0.1) and 0 < kib(box.pid, "VmRSS") <= 1536)
     before = len(descriptors(box.pid))
     for _ in range(50):
         box.run("true")
-    assert len(descriptors(box.pid)) == before
+    assert wait_until(lambda: len(descriptors(box.pid)) <= before)

@@ -12,7 +12,7 @@ import guest
 import layout
 import pytest
 from guest import refused
-from machine import SLACK, alive, kib, processor_time
+from machine import SLACK, alive, kib, processor_time, wait_until
 
 pytestmark = guest.needs_root
 WAYS = {"openat2": [], "walk": ["-n"], "no tmpfile": ["-T"]}
@@ -91,13 +91,13 @@ def test_hello_frees_a_stream_that_nobody_read(fresh):
     time.sleep(1.0)
     box.hello()
     assert box.run("echo new").out == b"new\n"
-    time.sleep(0.3)
-    assert not box.count("yes") and box.list() == []
+    assert wait_until(lambda: not box.count("yes") and box.list() == [])
 
 
 def test_stat_comes_once_a_second(fresh):
-    fresh.settle(3.3)
-    assert 3 <= len(fresh.stats) <= 5
+    begin = time.monotonic()
+    fresh.until(lambda: len(fresh.stats) >= 4)
+    assert time.monotonic() - begin > 2.5
     v = os.statvfs(fresh.dir)
     assert abs(fresh.stats[-1]["free_bytes"] - v.f_bavail * v.f_frsize) < 2 << 30 and fresh.stats[-1]["free_inodes"] > 0
 
@@ -493,7 +493,7 @@ def test_reading_without_credit_stops_at_the_window_and_close_ends_it(box):
 
 def test_lease_of_another_process_does_not_stop_pid_1(fresh):
     fresh.write("leased", b"x")
-    code = "import fcntl,time,signal\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\nf=open('leased','r+'); fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)\nprint('held', flush=True); time.sleep(20)"
+    code = "import fcntl,time,signal\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\nf=open('leased','r+'); fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)\nprint('held', flush=True); time.sleep(60)"
     ch = fresh.exec(["python3", "-c", code])
     ch.wait_for(layout.G_STDOUT)
     start = time.monotonic()
