@@ -3,13 +3,12 @@
 #define APID_APID_H
 
 #include "apid/browser.h"
+#include "apid/peer.h"
 #include "proto/config.h"
 
 struct chan;
 struct evbuffer;
 struct event_base;
-
-#define APID_NOFILE 4096 /* descriptors: up to three for each connection, and some */
 
 struct confine;
 extern const struct confine confine_apid;
@@ -19,6 +18,9 @@ struct apid {
 	struct chan *managerd;
 	const struct config *config;
 	struct browser_policy browser;
+	struct peer_trust trust;
+	size_t conns_max;
+	uint32_t nofile; /* descriptors: up to three for each connection, and some */
 };
 
 extern struct apid apid;

@@ -3,6 +3,7 @@
 #include <strings.h>
 
 #include "apid/browser.h"
+#include "common/items.h"
 
 int
 browser_is_loopback(const char *address)
@@ -78,15 +79,32 @@ origin_is_own(struct slice origin, struct slice host)
 	return origin.n - skip == host.n && strncasecmp(origin.p + skip, host.p, host.n) == 0;
 }
 
+int
+browser_invites(const struct browser_policy *policy, struct slice origin)
+{
+	const char *list = policy->origins, *item;
+	size_t n;
+
+	if (origin.p == NULL)
+		return 0;
+	while ((item = items_next(&list, &n)) != NULL) {
+		if (n == origin.n && memcmp(item, origin.p, n) == 0)
+			return 1;
+	}
+	return 0;
+}
+
 const char *
 browser_check(const struct head *h, const struct browser_policy *policy)
 {
 	struct slice host = h->field[FIELD_HOST], origin = h->field[FIELD_ORIGIN];
 	struct slice site = h->field[FIELD_FETCH_SITE];
 
-	if (site.p != NULL && !slice_is(site, "same-origin") && !slice_is(site, "none"))
+	int invited = browser_invites(policy, origin);
+
+	if (site.p != NULL && !invited && !slice_is(site, "same-origin") && !slice_is(site, "none"))
 		return "requests from web pages of other sites are refused";
-	if (origin.p != NULL && !origin_is_own(origin, host))
+	if (origin.p != NULL && !invited && !origin_is_own(origin, host))
 		return "this Origin is not this server";
 	if (policy->loopback && host.p != NULL && !host_is_ours(host, policy))
 		return "this Host is not served here; AGENT_SANDBOX_ALLOWED_HOSTS adds names";

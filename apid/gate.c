@@ -6,7 +6,6 @@
 #include <event2/http.h>
 #include <event2/http_struct.h>
 #include <event2/keyvalq_struct.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +59,7 @@ static void
 on_event(struct bufferevent *bev, short what, void *evcon)
 {
 	evutil_socket_t fd = bufferevent_getfd(bev);
-	struct conn *c = fd >= 0 && fd < APID_NOFILE ? by_fd[fd] : NULL;
+	struct conn *c = fd >= 0 && fd < (int)apid.nofile ? by_fd[fd] : NULL;
 
 	if (c == NULL || c->bev != bev)
 		fatalx("event on an unknown connection");
@@ -178,7 +177,7 @@ on_output(struct evbuffer *out, const struct evbuffer_cb_info *info, void *arg)
 static void
 conn_free(struct conn *c)
 {
-	if (c->fd >= 0 && c->fd < APID_NOFILE && by_fd[c->fd] == c)
+	if (c->fd >= 0 && c->fd < (int)apid.nofile && by_fd[c->fd] == c)
 		by_fd[c->fd] = NULL;
 	evbuffer_remove_cb(bufferevent_get_input(c->bev), on_input, c);
 	evbuffer_remove_cb(bufferevent_get_output(c->bev), on_output, c);
@@ -234,7 +233,7 @@ on_request(struct evhttp_request *ev, void *arg)
 	struct bufferevent *bev =
 	    evhttp_connection_get_bufferevent(evhttp_request_get_connection(ev));
 	evutil_socket_t fd = bufferevent_getfd(bev);
-	struct conn *c = fd >= 0 && fd < APID_NOFILE ? by_fd[fd] : NULL;
+	struct conn *c = fd >= 0 && fd < (int)apid.nofile ? by_fd[fd] : NULL;
 	bufferevent_data_cb on_read, on_write;
 	bufferevent_event_cb old;
 	void *evcon;
@@ -251,33 +250,18 @@ on_request(struct evhttp_request *ev, void *arg)
 	req_begin(&c->r);
 }
 
-static void
-note_address(struct conn *c, const struct sockaddr *sa)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
-
-	if (sa != NULL && sa->sa_family == AF_INET6)
-		memcpy(c->addr, &((const struct sockaddr_in6 *)sa)->sin6_addr, 16);
-	else if (sa != NULL && sa->sa_family == AF_INET) {
-		memcpy(c->addr, mapped, sizeof(mapped));
-		memcpy(c->addr + 12, &((const struct sockaddr_in *)sa)->sin_addr, 4);
-	}
-}
-
 /* After the accept: evhttp has made its own object for the connection by now, or has given up.
- * Returns -1 then. */
+ * Returns -1 then, and when its address has too many. */
 static int
 attach(struct conn *c)
 {
 	bufferevent_data_cb on_read, on_write;
 	bufferevent_event_cb old;
 	void *evcon;
-	char *address = NULL;
-	ev_uint16_t port = 0;
 
 	bufferevent_getcb(c->bev, &on_read, &on_write, &old, &evcon);
 	c->fd = bufferevent_getfd(c->bev);
-	if (evcon == NULL || c->fd < 0 || c->fd >= APID_NOFILE) {
+	if (evcon == NULL || c->fd < 0 || c->fd >= (int)apid.nofile) {
 		conn_free(c);
 		return -1;
 	}
@@ -286,9 +270,11 @@ attach(struct conn *c)
 		fatalx("evhttp mixed up its connections");
 	by_fd[c->fd] = c;
 	evhttp_connection_set_closecb(c->evcon, on_closed, c);
-	evhttp_connection_get_peer(c->evcon, &address, &port);
-	snprintf(c->peer, sizeof(c->peer), "%.45s:%u", address != NULL ? address : "?", port);
-	note_address(c, evhttp_connection_get_addr(c->evcon));
+	if (gate_admit(c, evhttp_connection_get_addr(c->evcon)) == -1) {
+		evhttp_connection_free(c->evcon);
+		return -1;
+	}
+	gate_limit(c);
 	return 0;
 }
 
@@ -407,7 +393,7 @@ gate_new_connection(struct event_base *base, void *arg)
 void
 gate_attach_http(struct evhttp *http)
 {
-	if ((by_fd = calloc(APID_NOFILE, sizeof(struct conn *))) == NULL)
+	if ((by_fd = calloc(apid.nofile, sizeof(struct conn *))) == NULL)
 		fatal("calloc");
 	evhttp_set_bevcb(http, gate_new_connection, NULL);
 	evhttp_set_gencb(http, on_request, NULL);

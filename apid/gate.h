@@ -18,7 +18,6 @@ struct event;
 struct event_base;
 struct evhttp_connection;
 
-#define CONNS_MAX 1000
 #define RAW_HIGH (64 * 1024) /* input that waits: read no more */
 #define SKIP_MAX (64 * 1024) /* of a body that nobody wants, to keep the connection */
 
@@ -34,8 +33,9 @@ struct conn {
 	char *text;         /* the head that the request's slices point into */
 	struct ssl_st *ssl; /* NULL: plain */
 	evutil_socket_t fd;
-	uint8_t state; /* enum gate_state */
-	uint8_t busy;  /* we ourselves change the input buffer */
+	uint8_t state;   /* enum gate_state */
+	uint8_t busy;    /* we ourselves change the input buffer */
+	uint8_t proxied; /* a header of the PROXY protocol may come first */
 	uint8_t accepted, paused;
 	uint8_t eof;    /* the client has closed its side */
 	uint8_t shut;   /* we have closed ours */
@@ -49,9 +49,10 @@ struct conn {
 	uint32_t since;      /* HEAD: idle since, or first byte; CLOSING: lingering since */
 	uint32_t rate_since; /* of the body */
 	uint64_t rate_got;
-	uint32_t out_since; /* last progress of the output */
-	char peer[64];
-	uint8_t addr[16]; /* IPv4 as ::ffff:a.b.c.d; all zeros: not known */
+	uint32_t out_since;    /* last progress of the output */
+	struct peer_addr peer; /* of the connection; a proxy's header may have named it */
+	TAILQ_ENTRY(conn) of_origin;
+	struct origin *origin; /* places.c */
 };
 
 /* fd: the listening socket, perhaps not listening yet. Made before the confinement, runs on the

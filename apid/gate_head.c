@@ -17,7 +17,7 @@ refuse_head(struct conn *c, int status, const char *why)
 	char body[256], head[512];
 	int n;
 
-	gate_log_refusal(c->peer, status, why);
+	gate_log_refusal(c->peer.text, status, why);
 	n = snprintf(body, sizeof(body), "{\"error\":{\"code\":\"%s\",\"message\":\"%s\"}}",
 	    req_status_code(status), why);
 	n = snprintf(head, sizeof(head),
@@ -85,6 +85,11 @@ gate_run_head(struct conn *c)
 	size_t n;
 	int status;
 
+	if (c->proxied && c->ssl == NULL && (status = gate_proxy_header(c)) != 1) {
+		if (status == -1)
+			refuse_head(c, 400, "malformed header of the PROXY protocol, version 2");
+		return;
+	}
 	if ((n = find_head(c, &status)) == 0) {
 		if (status == 414)
 			refuse_head(c, 414, "the request target is longer than 8 KiB");

@@ -10,7 +10,10 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "apid/apid.h"
 #include "apid/gate_listen.h"
+#include "apid/places.h"
+#include "apid/route.h"
 #include "apid/tls.h"
 #include "common/log.h"
 
@@ -22,6 +25,7 @@
 #define UNSENT_MAX (128 * 1024)
 #define LINGER_SECONDS 2 /* after our last byte */
 #define REFUSALS_A_SECOND 5
+#define ACCEPT_STEP 64 /* new connections before those that are there have their turn */
 
 TAILQ_HEAD(conn_list, conn);
 static struct conn_list conns = TAILQ_HEAD_INITIALIZER(conns);
@@ -29,7 +33,7 @@ static size_t nconns;
 static struct evconnlistener *listener;
 static struct event *ticker, *again;
 static uint32_t tick;
-static unsigned refusals;
+static unsigned refusals, in_row;
 static void (*when_down)(void);
 
 uint32_t
@@ -132,33 +136,19 @@ on_tick(evutil_socket_t fd, short what, void *arg)
 		if (is_late(c))
 			end_late(c);
 	}
-	if (nconns == 0)
+	if (gate_peer_tick() == 0 && nconns == 0)
 		event_del(ticker);
 }
 
-/* Whether nobody is served on it: between requests, at its end, or sending what will be a 404. */
+/* Whether nobody with a key is served on it: between requests, at its end, or about what is open to
+ * all. */
 static int
-is_idle(const struct conn *c)
+may_go(const struct conn *c)
 {
 	if (c->doomed || c->evcon == NULL)
 		return 0;
-	return c->state == GATE_HEAD || c->state == GATE_CLOSING ||
-	       (c->state == GATE_BODY && c->r.route == NULL);
-}
-
-/* All places are taken: of those that are not served the one that came first makes room. */
-static int
-make_room(void)
-{
-	struct conn *c;
-
-	for (c = TAILQ_FIRST(&conns); c != NULL; c = TAILQ_NEXT(c, entry)) {
-		if (is_idle(c)) {
-			gate_doom(c);
-			return 0;
-		}
-	}
-	return -1;
+	return c->state == GATE_HEAD || c->state == GATE_CLOSING || c->r.route == NULL ||
+	       c->r.route->access != ACCESS_KEY;
 }
 
 static void
@@ -178,7 +168,20 @@ gate_add(struct conn *c)
 	TAILQ_INSERT_TAIL(&conns, c, entry);
 	if (nconns++ == 0)
 		event_add(ticker, &second);
-	if (nconns >= CONNS_MAX && make_room() == -1)
+	if (++in_row >= ACCEPT_STEP)
+		rest(0);
+}
+
+void
+gate_limit(struct conn *newcomer)
+{
+	struct conn *c;
+
+	if (nconns < apid.conns_max)
+		return;
+	if ((c = places_victim(newcomer, may_go)) != NULL)
+		gate_doom(c);
+	else
 		rest(200);
 }
 
@@ -186,6 +189,7 @@ void
 gate_remove(struct conn *c)
 {
 	TAILQ_REMOVE(&conns, c, entry);
+	places_give(c);
 	nconns--;
 	if (when_down != NULL && nconns == 0)
 		when_down();
@@ -199,7 +203,8 @@ on_again(evutil_socket_t fd, short what, void *arg)
 	(void)arg;
 	if (when_down != NULL)
 		return;
-	if (nconns >= CONNS_MAX)
+	in_row = 0;
+	if (nconns >= apid.conns_max && places_victim(NULL, may_go) == NULL)
 		rest(200);
 	else
 		evconnlistener_enable(listener);

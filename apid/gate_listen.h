@@ -5,6 +5,7 @@
 #include "apid/gate.h"
 
 struct evhttp;
+struct sockaddr;
 
 /* gate.c */
 struct bufferevent *gate_new_connection(struct event_base *, void *);
@@ -19,9 +20,21 @@ void gate_run_head(struct conn *);
 /* gate_body.c */
 void gate_run_body(struct conn *);
 
+/* gate_peer.c */
+/* A new connection gets its peer and its place. -1: its address has no more; it is to be freed. */
+int gate_admit(struct conn *, const struct sockaddr *);
+/* A trusted proxy has said who it is. As gate_admit(). */
+int gate_set_peer(struct conn *, const struct peer_addr *);
+/* The header of a trusted proxy, if raw begins with one: 1 go on behind it, 0 wait, -1 malformed.
+ */
+int gate_proxy_header(struct conn *);
+/* Once a second: tells of what was cut. 0: there is nothing to tell. */
+int gate_peer_tick(void);
+
 /* gate_listen.c */
 uint32_t gate_tick(void); /* seconds, as the loop has counted them */
 void gate_add(struct conn *);
+void gate_limit(struct conn *newcomer); /* makes room if all places are taken */
 void gate_remove(struct conn *);
 int gate_is_going_down(void);
 /* At most a few lines a second. */

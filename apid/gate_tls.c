@@ -33,7 +33,7 @@ log_failure(struct conn *c)
 	}
 	/* Who only looks whether the port is open says nothing, and is not worth a line. */
 	if (last != 0 && ERR_GET_REASON(last) != SSL_R_UNEXPECTED_EOF_WHILE_READING)
-		gate_log_handshake(c->peer, ERR_reason_error_string(last));
+		gate_log_handshake(c->peer.text, ERR_reason_error_string(last));
 }
 
 static void
@@ -42,7 +42,7 @@ handshake_over(struct conn *c)
 	c->handshaken = 1;
 	c->since = gate_tick();
 	if (!tls_peer_is_current(c->ssl)) {
-		gate_log_handshake(c->peer, "the client's certificate has expired");
+		gate_log_handshake(c->peer.text, "the client's certificate has expired");
 		gate_doom(c);
 	}
 }

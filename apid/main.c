@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <bsd/stdlib.h>
 
@@ -13,10 +14,15 @@
 #include "apid/keyd.h"
 #include "apid/managerd.h"
 #include "apid/parent.h"
+#include "apid/places.h"
 #include "apid/tls.h"
 #include "common/child.h"
+#include "common/confine.h"
 #include "common/log.h"
 #include "proto/parent.h"
+
+#define FDS_KEPT 256
+#define FDS_A_CONNECTION 3 /* itself, and both ends of a data socket */
 
 static void
 on_libevent_log(int severity, const char *text)
@@ -84,10 +90,33 @@ warm_up(void)
 	event_set_fatal_callback(on_libevent_fatal);
 }
 
+/* Descriptors for as many connections as the configuration wants, or fewer connections. */
+static void
+set_bounds(void)
+{
+	int64_t wanted = apid.config->num[CFG_MAX_CONNECTIONS], most = wanted;
+	struct rlimit fds;
+
+	if (getrlimit(RLIMIT_NOFILE, &fds) == -1)
+		fatal("getrlimit");
+	if (fds.rlim_max < FDS_KEPT + FDS_A_CONNECTION * (rlim_t)most)
+		most = ((int64_t)fds.rlim_max - FDS_KEPT) / FDS_A_CONNECTION;
+	if (most < 1)
+		fatalx("the limit of open files is %lld: too low", (long long)fds.rlim_max);
+	if (most < wanted)
+		log_warnx("the limit of open files is %lld: at most %lld connections",
+		    (long long)fds.rlim_max, (long long)most);
+	apid.conns_max = (size_t)most;
+	apid.nofile = (uint32_t)(FDS_KEPT + FDS_A_CONNECTION * most);
+	peer_trust_init(&apid.trust, apid.config->str[CFG_TRUSTED_PROXIES]);
+	places_init((size_t)apid.config->num[CFG_MAX_CONNECTIONS_PER_ADDRESS], &apid.trust);
+}
+
 int
 main(void)
 {
 	static struct child child;
+	struct confine confine;
 	struct event *term, *interrupt;
 
 	child_setup(&child, "apid", 3);
@@ -96,14 +125,18 @@ main(void)
 		fatalx("event_base_new");
 	apid.config = &child.config;
 	apid.browser.hosts = child.config.str[CFG_ALLOWED_HOSTS];
+	apid.browser.origins = child.config.str[CFG_CORS_ORIGINS];
 	apid.browser.loopback = browser_is_loopback(child.config.str[CFG_HOST]);
+	set_bounds();
 	if ((term = evsignal_new(apid.base, SIGTERM, on_term, NULL)) == NULL ||
 	    (interrupt = evsignal_new(apid.base, SIGINT, on_term, NULL)) == NULL ||
 	    evsignal_add(term, NULL) == -1 || evsignal_add(interrupt, NULL) == -1)
 		fatalx("evsignal");
 	tls_init(apid.base);
 	gate_init(apid.base, FD_SECOND);
-	child_confine(&child, &confine_apid);
+	confine = confine_apid;
+	confine.nofile = apid.nofile;
+	child_confine(&child, &confine);
 	managerd_init(apid.base, FD_PEER, go_down);
 	keyd_init(apid.base, FD_THIRD, go_down);
 	parent_init(&child, child.config.str[CFG_TLS_CERT][0] != '\0');

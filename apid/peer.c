@@ -16,7 +16,7 @@
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
 void
-peer_set(struct peer *p, const uint8_t addr[16], uint16_t port)
+peer_set(struct peer_addr *p, const uint8_t addr[16], uint16_t port)
 {
 	int four = memcmp(addr, mapped, sizeof(mapped)) == 0;
 	char text[INET6_ADDRSTRLEN] = "?";
@@ -32,7 +32,7 @@ peer_set(struct peer *p, const uint8_t addr[16], uint16_t port)
 }
 
 static void
-set_four(struct peer *p, const void *four, uint16_t port)
+set_four(struct peer_addr *p, const void *four, uint16_t port)
 {
 	uint8_t addr[16];
 
@@ -42,7 +42,7 @@ set_four(struct peer *p, const void *four, uint16_t port)
 }
 
 void
-peer_set_sockaddr(struct peer *p, const struct sockaddr *sa)
+peer_set_sockaddr(struct peer_addr *p, const struct sockaddr *sa)
 {
 	const struct sockaddr_in *in = (const void *)sa;
 	const struct sockaddr_in6 *in6 = (const void *)sa;
@@ -75,7 +75,7 @@ peer_trust_init(struct peer_trust *t, const char *list)
 }
 
 int
-peer_is_trusted(const struct peer_trust *t, const struct peer *p)
+peer_is_trusted(const struct peer_trust *t, const struct peer_addr *p)
 {
 	size_t i;
 
@@ -98,7 +98,7 @@ is_port(const char *p)
 /* An item of the field: "192.0.2.1", "2001:db8::1", "[2001:db8::1]", also with a port, which tells
  * nothing. */
 static int
-parse_item(struct slice s, struct peer *p)
+parse_item(struct slice s, struct peer_addr *p)
 {
 	char text[64], *end;
 	uint8_t addr[16];
@@ -133,7 +133,7 @@ parse_item(struct slice s, struct peer *p)
 
 /* Goes through a list from its end. Returns 1 to go on with what stands before it. */
 static int
-follow(struct slice list, const struct peer_trust *trust, struct peer *p)
+follow(struct slice list, const struct peer_trust *trust, struct peer_addr *p)
 {
 	const char *end = list.p + list.n, *start;
 	struct slice item;
@@ -156,7 +156,7 @@ follow(struct slice list, const struct peer_trust *trust, struct peer *p)
 }
 
 void
-peer_forwarded(const char *head, size_t n, const struct peer_trust *trust, struct peer *p)
+peer_forwarded(const char *head, size_t n, const struct peer_trust *trust, struct peer_addr *p)
 {
 	const size_t name = sizeof(FIELD_NAME) - 1;
 	const char *end = head + n, *eol;

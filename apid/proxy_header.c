@@ -27,7 +27,7 @@ get16(const uint8_t *p)
 
 /* The addresses, of which the first is the client's; what follows them is for others. */
 static int
-take_address(uint8_t family, const uint8_t *p, size_t n, struct peer *peer)
+take_address(uint8_t family, const uint8_t *p, size_t n, struct peer_addr *peer)
 {
 	uint8_t addr[16] = {[10] = 0xff, [11] = 0xff};
 
@@ -52,7 +52,7 @@ take_address(uint8_t family, const uint8_t *p, size_t n, struct peer *peer)
 }
 
 int
-proxy_header_parse(const uint8_t *p, size_t n, struct peer *peer, size_t *used)
+proxy_header_parse(const uint8_t *p, size_t n, struct peer_addr *peer, size_t *used)
 {
 	size_t length;
 

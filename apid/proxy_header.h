@@ -17,6 +17,6 @@
  * and the peer is the one that it names, unless it names none. 0: more bytes are needed.
  * -1: malformed, or version 1, which is text.
  */
-int proxy_header_parse(const uint8_t *p, size_t n, struct peer *, size_t *used);
+int proxy_header_parse(const uint8_t *p, size_t n, struct peer_addr *, size_t *used);
 
 #endif

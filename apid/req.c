@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "apid/apid.h"
+#include "apid/cors.h"
 #include "apid/gate.h"
 #include "apid/gate_listen.h"
 #include "apid/json_out.h"
@@ -70,8 +71,8 @@ req_ask(const struct req *r, struct m_ask *ask)
 		memcpy(ask->key, r->key, sizeof(ask->key));
 	ask->has_key = r->has_key;
 	ask->detail = r->detail;
-	snprintf(ask->peer, sizeof(ask->peer), "%.55s", r->conn->peer);
-	memcpy(ask->addr, r->conn->addr, sizeof(ask->addr));
+	snprintf(ask->peer, sizeof(ask->peer), "%s", r->peer.text);
+	memcpy(ask->addr, r->peer.addr, sizeof(ask->addr));
 	if (r->conn->ssl != NULL)
 		tls_subject(r->conn->ssl, ask->subject, sizeof(ask->subject));
 	snprintf(ask->request_id, sizeof(ask->request_id), "%s", r->request_id);
@@ -139,6 +140,7 @@ common_headers(struct req *r)
 	req_header(r, "X-Content-Type-Options", "nosniff");
 	if (r->head.close)
 		req_header(r, "Connection", "close");
+	cors_headers(r);
 }
 
 static int
@@ -185,7 +187,7 @@ send_whole(struct req *r, int status, struct evbuffer *body)
 	}
 	if (r->head.method == METHOD_HEAD)
 		evbuffer_drain(body, evbuffer_get_length(body));
-	log_debug("%s: %s %.*s %d", c->peer, r->request_id, (int)r->path.n, r->path.p, status);
+	log_debug("%s: %s %.*s %d", r->peer.text, r->request_id, (int)r->path.n, r->path.p, status);
 	r->started = 1;
 	r->leave_ends = 0;
 	cleanup(r);
@@ -305,8 +307,7 @@ req_stream_start(struct req *r, int status, const char *type, int64_t length)
 		snprintf(text, sizeof(text), "%lld", (long long)length);
 		req_header(r, "Content-Length", text);
 	}
-	log_debug(
-	    "%s: %s %.*s %d", r->conn->peer, r->request_id, (int)r->path.n, r->path.p, status);
+	log_debug("%s: %s %.*s %d", r->peer.text, r->request_id, (int)r->path.n, r->path.p, status);
 	r->started = 1;
 	evhttp_send_reply_start(r->ev, status, req_status_reason(status));
 	gate_sent(r->conn);

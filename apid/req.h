@@ -12,6 +12,7 @@
 
 #include "apid/head.h"
 #include "apid/json_in.h"
+#include "apid/peer.h"
 #include "proto/apid_managerd.h"
 
 struct answer;
@@ -35,6 +36,7 @@ struct req {
 	struct evhttp_request *ev; /* NULL: no request is being served */
 	const struct route *route;
 	struct head head;
+	struct peer_addr peer; /* the client, as far as it is known */
 	struct slice path, query;
 	struct slice id_text; /* the id in the path, as sent */
 	uint64_t id;          /* 0: there is none, or it is malformed */

@@ -45,6 +45,8 @@ req_begin(struct req *r)
 {
 	const char *why;
 
+	r->peer = r->conn->peer;
+	peer_forwarded(r->conn->text, strlen(r->conn->text), &apid.trust, &r->peer);
 	target_split(r->head.target, &r->path, &r->query);
 	choose_id(r);
 	if (gate_is_going_down()) {

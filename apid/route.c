@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "apid/apid.h"
+#include "apid/cors.h"
 #include "apid/gate.h"
 #include "apid/path.h"
 #include "apid/route.h"
@@ -115,9 +116,10 @@ wrong_method(struct req *r, unsigned allowed)
 			    allow[0] != '\0' ? ", " : "", method_names[i]);
 	}
 	req_header(r, "Allow", allow);
-	if (r->head.method == METHOD_OPTIONS)
+	if (r->head.method == METHOD_OPTIONS) {
+		cors_preflight(r, allow);
 		r->refusal.status = 204;
-	else
+	} else
 		refuse(&r->refusal, 405, "this path knows %s", allow);
 	no_route(r);
 }

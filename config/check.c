@@ -257,7 +257,8 @@ config_check(struct settings *s, char *text)
 	if (check_log_level(c, text) == -1 || check_keys(c, text) == -1 ||
 	    check_user(c, text) == -1 || check_names(c, text) == -1 ||
 	    check_network(c, text) == -1 || check_tls(c, text) == -1 ||
-	    check_maxima(c, text) == -1 || check_runs(c, text) == -1 || check_pool(c, text) == -1)
+	    check_maxima(c, text) == -1 || check_runs(c, text) == -1 || check_pool(c, text) == -1 ||
+	    config_check_front(c, text) == -1)
 		return -1;
 	if (!all_graph(c->str[CFG_HOST], strlen(c->str[CFG_HOST])) ||
 	    strlen(c->str[CFG_HOST]) > 255)

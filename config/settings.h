@@ -43,7 +43,9 @@ config_put(struct settings *, enum config_source, const char *name, const char *
 int config_put_lines(struct settings *, char *buf, char *text, void (*on_warning)(const char *));
 /* What one value alone cannot show. Returns as config_put(). */
 int config_check(struct settings *, char *text);
-/* For parse.c and check.c: the reason to text; returns -1. */
+/* check_front.c: a part of it. */
+int config_check_front(const struct config *, char *text);
+/* For parse.c and check*.c: the reason to text; returns -1. */
 int config_refuse(char *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /*
  * load.c: the environment, then the file (NULL: none), then the check. What was put before

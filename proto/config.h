@@ -43,6 +43,14 @@
 	    "file of authorities whose client certificates are accepted, in PEM")                 \
 	X(ALLOWED_HOSTS, STR, "", 0, 0, TO_APID,                                                  \
 	    "comma-separated Host values accepted on loopback beside localhost")                  \
+	X(MAX_CONNECTIONS, INT, "4096", 8, 16384, TO_APID,                                        \
+	    "connections of clients at once; beyond, one that is not served makes room")          \
+	X(MAX_CONNECTIONS_PER_ADDRESS, INT, "1024", 0, 16384, TO_APID,                            \
+	    "of those, how many one address (IPv6: one /64) may have; more are cut; 0: no limit") \
+	X(TRUSTED_PROXIES, STR, "", 0, 0, TO_APID,                                                \
+	    "comma-separated addresses and CIDRs of proxies that say who the client is")          \
+	X(CORS_ORIGINS, STR, "", 0, 0, TO_APID,                                                   \
+	    "comma-separated origins of web pages (https://HOST[:PORT]) that may use the API")    \
 	X(DATA_DIR, STR, "data", 0, 0, TO_PARENT,                                                 \
 	    "directory of records, snapshots and the audit log")                                  \
 	X(DEFAULT_IMAGE, STR, "python:3.12-slim", 0, 0, TO_MANAGERD,                              \

@@ -1,12 +1,12 @@
-// link: apid/apid.o apid/archive.o apid/auth.o common/base64.o apid/browser.o apid/chunk.o
-// link: apid/data.o apid/env.o apid/exec.o apid/exec_request.o apid/files.o apid/gate.o
-// link: apid/gate_body.o apid/gate_head.o apid/gate_listen.o apid/gate_tls.o apid/head.o
-// link: apid/health.o apid/json_in.o apid/keyd.o apid/keyless.o apid/keyless_sign.o
-// link: apid/json_out.o apid/list.o apid/managerd.o apid/object.o apid/output.o apid/pages.o
-// link: apid/path.o apid/req.o apid/req_in.o apid/route.o apid/run.o apid/run_request.o
-// link: apid/sandboxes.o apid/snapshots.o apid/stream.o apid/tls.o apid/tls_ctx.o apid/tls_peer.o
-// link: apid/tls_ticket.o apid/xfer.o
-// link: -levent_openssl -levent_extra -levent_core -ljansson -lssl -lcrypto
+// link: apid/apid.o apid/archive.o apid/auth.o apid/browser.o apid/chunk.o apid/cors.o apid/data.o
+// link: apid/env.o apid/exec.o apid/exec_request.o apid/files.o apid/gate.o apid/gate_body.o
+// link: apid/gate_head.o apid/gate_listen.o apid/gate_peer.o apid/gate_tls.o apid/head.o
+// link: apid/health.o apid/json_in.o apid/json_out.o apid/keyd.o apid/keyless.o
+// link: apid/keyless_sign.o apid/list.o apid/managerd.o apid/object.o apid/output.o apid/pages.o
+// link: apid/path.o apid/peer.o apid/places.o apid/proxy_header.o apid/req.o apid/req_in.o
+// link: apid/route.o apid/run.o apid/run_request.o apid/sandboxes.o apid/snapshots.o apid/stream.o
+// link: apid/tls.o apid/tls_ctx.o apid/tls_peer.o apid/tls_ticket.o apid/xfer.o common/base64.o
+// link: common/keys_net.o -levent_openssl -levent_extra -levent_core -ljansson -lssl -lcrypto
 /*
  * All of apid but its main(), over a real socket, with managerd and a session played in the same
  * loop: the input is what a client sends, in two parts; its first bytes say where it is cut and how
@@ -24,6 +24,7 @@
 #include "apid/apid.h"
 #include "apid/gate.h"
 #include "apid/managerd.h"
+#include "apid/places.h"
 #include "common/chan_event.h"
 #include "common/log.h"
 #include "common/record.h"
@@ -140,6 +141,11 @@ init(void)
 	config.num[CFG_DOCS] = 1;
 	apid.config = &config;
 	apid.browser.hosts = "a";
+	apid.browser.origins = "https://page.example";
+	apid.conns_max = 64;
+	apid.nofile = 1024;
+	peer_trust_init(&apid.trust, "127.0.0.1");
+	places_init(0, &apid.trust);
 	apid.browser.loopback = 1;
 	apid.base = event_base_new();
 	address.sin_family = AF_INET;

@@ -10,7 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *, size_t);
 
 static int
-parse(const uint8_t *p, size_t n, struct peer *peer, size_t *used)
+parse(const uint8_t *p, size_t n, struct peer_addr *peer, size_t *used)
 {
 	uint8_t *copy = malloc(n + 1);
 	int r;
@@ -26,7 +26,7 @@ parse(const uint8_t *p, size_t n, struct peer *peer, size_t *used)
 }
 
 static void
-check_text(const struct peer *p)
+check_text(const struct peer_addr *p)
 {
 	if (memchr(p->text, '\0', sizeof(p->text)) == NULL)
 		abort();
@@ -36,7 +36,7 @@ check_text(const struct peer *p)
 static void
 proxy_header(const uint8_t *p, size_t n, size_t step)
 {
-	struct peer whole = {0}, cut = {0};
+	struct peer_addr whole = {0}, cut = {0};
 	size_t used, part = 0, at;
 	int r = parse(p, n, &whole, &used), early = 0;
 
@@ -52,7 +52,7 @@ forwarded(const uint8_t *p, size_t n)
 {
 	static const uint8_t local[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
 	static struct peer_trust trust;
-	struct peer peer;
+	struct peer_addr peer;
 	struct head head;
 	const char *why;
 	char *copy;

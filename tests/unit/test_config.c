@@ -1,6 +1,6 @@
 /* The configuration: every row of the table at its default, its edges and beyond; names, lines, and
  * what goes together. */
-// link: config/parse.o config/check.o common/image_ref.o
+// link: config/parse.o config/check.o config/check_front.o common/keys_net.o common/image_ref.o
 // link: common/egress.o common/egress_list.o common/egress_range.o
 #include <setjmp.h>
 #include <stdarg.h>
@@ -315,7 +315,18 @@ values_that_are_wrong_by_themselves_are_refused_by_the_check(void **state)
 	    {"EGRESS_ALLOWLIST", "a.example, b c"}, {"EGRESS_ALLOWLIST", "a.example:0"},
 	    {"EGRESS_ALLOWLIST", "*"}, {"EGRESS_ALLOWLIST", "http://a.example"},
 	    {"DOCKER_RUNTIME", "a/b"}, {"LOG_LEVEL", ""}, {"LOG_LEVEL", "verbose"},
-	    {"ALLOWED_HOSTS", "a b"}};
+	    {"ALLOWED_HOSTS", "a b"}, {"TRUSTED_PROXIES", "proxy.example"},
+	    {"TRUSTED_PROXIES", "10.0.0.1, 10.0.0.0/33"}, {"TRUSTED_PROXIES", "10.0.0.1/8"},
+	    {"TRUSTED_PROXIES", "fd00::1::"}, {"TRUSTED_PROXIES", "*"},
+	    {"TRUSTED_PROXIES", "1111:2222:3333:4444:5555:6666:7777:8888:9999:0:0:0:0:0:0:0/64"},
+	    {"CORS_ORIGINS", "*"}, {"CORS_ORIGINS", "null"}, {"CORS_ORIGINS", "page.example"},
+	    {"CORS_ORIGINS", "https://"}, {"CORS_ORIGINS", "https://page.example/"},
+	    {"CORS_ORIGINS", "https://Page.example"}, {"CORS_ORIGINS", "https://*.example"},
+	    {"CORS_ORIGINS", "https://page.example:443"}, {"CORS_ORIGINS", "https://page.example:"},
+	    {"CORS_ORIGINS", "https://page.example:0"}, {"CORS_ORIGINS", "https://u@page.example"},
+	    {"CORS_ORIGINS", "http://page.example"}, {"CORS_ORIGINS", "http://localhost.example"},
+	    {"CORS_ORIGINS", "http://localhost:80"}, {"CORS_ORIGINS", "https://[::1"},
+	    {"CORS_ORIGINS", "https://a.example, *"}};
 	char name[64], good[CONFIG_STRING_MAX];
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -342,7 +353,11 @@ values_that_are_odd_but_right_pass_the_check(void **state)
 	    {"EGRESS_ALLOWLIST", "A.example, *.b.example:8443,10.0.0.0/8,[fd00::1]:80,"},
 	    {"DOCKER_RUNTIME", "io.containerd.runsc.v1"},
 	    {"ALLOWED_HOSTS", "box.example,box2:8080"}, {"ALLOWED_IMAGES", "python:*, node:*"},
-	    {"HOST", "[::1]"}};
+	    {"HOST", "[::1]"}, {"TRUSTED_PROXIES", "10.0.0.1, 192.0.2.0/24,fd00::/8,::1"},
+	    {"CORS_ORIGINS",
+		"https://page.example, https://a-b.example:8443,https://[fd00::1]:444"},
+	    {"CORS_ORIGINS", "http://localhost, http://localhost:3000,http://[::1]:81,"
+			     "http://127.0.0.1:5173"}};
 	char name[64];
 
 	for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {

@@ -10,12 +10,12 @@
 #define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
 #define FOUR "\xcb\x00\x71\x09\xc0\x00\x02\x01\x12\x67\x01\xbb" /* 203.0.113.9:4711 */
 
-static struct peer
+static struct peer_addr
 peer_of(const char *addr, uint16_t port)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	struct peer p;
+	struct peer_addr p;
 
 	if (inet_pton(AF_INET, addr, &in.sin_addr) == 1) {
 		peer_set_sockaddr(&p, (struct sockaddr *)&in);
@@ -30,7 +30,7 @@ static void
 peers_are_written_as_people_write_them(void **state)
 {
 	struct sockaddr other = {.sa_family = AF_UNIX};
-	struct peer p;
+	struct peer_addr p;
 
 	(void)state;
 	assert_string_equal(peer_of("192.0.2.1", 80).text, "192.0.2.1:80");
@@ -44,7 +44,7 @@ peers_are_written_as_people_write_them(void **state)
 }
 
 static int
-header(const char *text, size_t n, struct peer *p, size_t *used)
+header(const char *text, size_t n, struct peer_addr *p, size_t *used)
 {
 	*p = peer_of("127.0.0.1", 5);
 	return proxy_header_parse((const uint8_t *)text, n, p, used);
@@ -56,7 +56,7 @@ static void
 header_of_a_proxy_names_the_client(void **state)
 {
 	static const char four[] = SIGNATURE "\x21\x11\x00\x0f" FOUR "\x04\x00\x00GET";
-	struct peer p;
+	struct peer_addr p;
 	size_t used, n;
 
 	(void)state;
@@ -64,7 +64,7 @@ header_of_a_proxy_names_the_client(void **state)
 	assert_int_equal(used, sizeof(four) - 4);
 	assert_string_equal(p.text, "203.0.113.9:4711");
 	for (n = 0; n < used; n++) {
-		struct peer q;
+		struct peer_addr q;
 		size_t none;
 
 		assert_int_equal(header(four, n, &q, &none), 0);
@@ -79,7 +79,7 @@ header_of_a_proxy_names_the_client(void **state)
 static void
 header_that_names_nobody_leaves_the_peer(void **state)
 {
-	struct peer p;
+	struct peer_addr p;
 	size_t used;
 
 	(void)state;
@@ -101,7 +101,7 @@ static void
 malformed_header_is_refused(void **state)
 {
 	static char big[PROXY_HEADER_MAX + 1] = SIGNATURE "\x21\x11\x0f\xf0" FOUR;
-	struct peer p;
+	struct peer_addr p;
 	size_t used;
 
 	(void)state;
@@ -123,7 +123,7 @@ malformed_header_is_refused(void **state)
 static const char *
 client_of(const char *socket, const char *lines)
 {
-	static struct peer p;
+	static struct peer_addr p;
 	struct peer_trust trust;
 	char head[1024];
 

@@ -1,0 +1,234 @@
+"""apid among many: what one address may take, whom it takes for its client, and which web pages it lets in."""
+
+import contextlib
+import ipaddress
+import socket
+import struct
+
+import pytest
+from apid_server import BOX_URL, KEY, Server, error, head, post, statuses
+from machine import wait_until
+
+SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
+CLIENT = "203.0.113.9"
+PAGE = "https://page.example"
+
+
+def proxy_header(client=CLIENT, port=4711, command=0x21, family=None, tail=b""):
+    addr = ipaddress.ip_address(client)
+    body = (
+        addr.packed
+        + ipaddress.ip_address("192.0.2.1" if addr.version == 4 else "2001:db8::1").packed
+        + struct.pack("!HH", port, 443)
+        + tail
+    )
+    return SIGNATURE + bytes([command, family or (0x11 if addr.version == 4 else 0x21)]) + struct.pack("!H", len(body)) + body
+
+
+def asked(server):
+    """Who the last request was said to come from."""
+    ask = server.seen[-1].fields["ask"]
+    return ask["peer"], str(ipaddress.ip_address(bytes(ask["addr"])).ipv4_mapped or ipaddress.ip_address(bytes(ask["addr"])))
+
+
+def is_cut(s):
+    s.settimeout(20)
+    try:
+        return s.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def connect_from(server, address):
+    return socket.create_connection(("127.0.0.1", server.port), 30, (address, 0))
+
+
+def answer(s, data):
+    s.settimeout(20)
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        s.sendall(data)
+        return s.recv(65536)
+    return b""
+
+
+# an address and its places
+
+
+def test_address_with_all_its_connections_gets_no_more_and_others_do():
+    with Server(MAX_CONNECTIONS_PER_ADDRESS=3) as s, contextlib.ExitStack() as stack:
+        socks = [stack.enter_context(connect_from(s, "127.0.0.9")) for _ in range(3)]
+        assert all(statuses(answer(x, head("GET", BOX_URL))) == [200] for x in socks)
+        for _ in range(5):
+            with contextlib.suppress(ConnectionError), connect_from(s, "127.0.0.9") as more:
+                assert is_cut(more)
+        with connect_from(s, "127.0.0.8") as other:
+            assert statuses(answer(other, head("GET", BOX_URL))) == [200]
+        assert all(statuses(answer(x, head("GET", BOX_URL))) == [200] for x in socks)
+        socks[0].close()
+
+        def again():
+            with connect_from(s, "127.0.0.9") as x:
+                return statuses(answer(x, head("GET", BOX_URL))) == [200]
+
+        assert wait_until(again)
+        log = s.program.log()
+        assert log.count("connection cut, its address has 3") == 1 and "127.0.0.9" in log
+
+
+def test_full_server_takes_room_from_the_address_that_has_most():
+    with Server(MAX_CONNECTIONS=40, MAX_CONNECTIONS_PER_ADDRESS=0) as s, contextlib.ExitStack() as stack:
+        few = [stack.enter_context(connect_from(s, "127.0.0.8")) for _ in range(3)]
+        assert all(statuses(answer(x, head("GET", BOX_URL))) == [200] for x in few)
+        for _ in range(200):
+            x = stack.enter_context(connect_from(s, "127.0.0.9"))
+            x.sendall(b"GET")
+        assert all(statuses(answer(x, head("GET", BOX_URL))) == [200] for x in few)
+        with connect_from(s, "127.0.0.7") as new:
+            assert statuses(answer(new, head("GET", BOX_URL))) == [200]
+        assert wait_until(lambda: s.fds() < 80)
+
+
+def test_request_that_is_served_never_makes_room():
+    with Server(MAX_CONNECTIONS=10, MAX_CONNECTIONS_PER_ADDRESS=0) as s, contextlib.ExitStack() as stack:
+        busy = []
+        while len(busy) < 10:
+            busy.append(stack.enter_context(s.connect()))
+            busy[-1].sendall(post(BOX_URL + "/exec", {"command": "wait"}))
+            assert wait_until(lambda: sum(m.name == "EXEC" for m in s.seen) == len(busy))
+        new = stack.enter_context(connect_from(s, "127.0.0.8"))
+        new.sendall(head("GET", BOX_URL))
+        new.settimeout(1)
+        with pytest.raises(TimeoutError):
+            new.recv(100)
+        for x in busy:
+            x.settimeout(0.01)
+            with pytest.raises(TimeoutError):
+                x.recv(100)
+        busy[0].close()
+        new.settimeout(20)
+        assert statuses(new.recv(65536)) == [200]
+
+
+def test_reader_of_an_open_page_makes_room():
+    """Without a key nobody can hold a place by not reading."""
+    with Server(MAX_CONNECTIONS=20, MAX_CONNECTIONS_PER_ADDRESS=0) as s, contextlib.ExitStack() as stack:
+        for _ in range(30):
+            x = stack.enter_context(connect_from(s, "127.0.0.9"))
+            x.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            with contextlib.suppress(OSError):
+                x.sendall(head("GET", "/openapi.json", key=False) * 100)
+        with connect_from(s, "127.0.0.8") as new:
+            assert statuses(answer(new, head("GET", BOX_URL))) == [200]
+
+
+# who is behind a proxy
+
+
+def test_proxy_header_of_a_trusted_proxy_names_the_client():
+    with Server(TRUSTED_PROXIES="127.0.0.0/30, ::1") as s:
+        for client, text in ((CLIENT, f"{CLIENT}:4711"), ("2001:db8::7", "[2001:db8::7]:4711")):
+            got, end = s.raw(proxy_header(client, tail=b"\x04\x00\x02xx") + head("GET", BOX_URL) * 2)
+            assert (statuses(got), end) == ([200, 200], "open") and asked(s) == (text, client)
+        data = proxy_header() + head("GET", BOX_URL)
+        assert statuses(s.raw(b"", parts=[data[:5], data[5:20], data[20:40], data[40:]])[0]) == [200]
+        assert asked(s) == (f"{CLIENT}:4711", CLIENT)
+
+
+def test_proxy_header_that_names_nobody_leaves_the_proxy_as_the_client():
+    with Server(TRUSTED_PROXIES="127.0.0.1") as s:
+        for first in (proxy_header(command=0x20), SIGNATURE + b"\x20\0\0\0", SIGNATURE + b"\x21\0\0\0", b""):
+            assert statuses(s.raw(first + head("GET", BOX_URL))[0]) == [200]
+            assert asked(s)[1] == "127.0.0.1"
+
+
+def test_malformed_proxy_header_ends_the_connection():
+    with Server(TRUSTED_PROXIES="127.0.0.1") as s:
+        for bad in (
+            proxy_header(command=0x31), proxy_header(command=0x22), proxy_header(family=0x12), SIGNATURE + b"\x21\x11\x00\x04abcd",
+            SIGNATURE + b"\x21\x11\xff\xff", b"PROXY TCP4 203.0.113.9 192.0.2.1 4711 443\r\n", proxy_header() * 2,
+        ):  # fmt: skip
+            got, end = s.raw(bad + head("GET", BOX_URL), wait=5)
+            assert (statuses(got), end) == ([400], "closed"), bad
+        assert not any(m.name == "GET" for m in s.seen)
+
+
+def test_nobody_else_may_say_who_the_client_is():
+    with Server(TRUSTED_PROXIES="192.0.2.1, 127.0.0.2") as s:
+        got, end = s.raw(proxy_header() + head("GET", BOX_URL), wait=5)
+        assert (statuses(got), end) == ([400], "closed")
+        assert s("GET", BOX_URL, headers={"X-Forwarded-For": CLIENT}).status_code == 200
+        assert asked(s)[1] == "127.0.0.1"
+
+
+def test_forwarded_for_is_read_from_its_end_to_the_first_that_is_no_proxy():
+    with Server(TRUSTED_PROXIES="127.0.0.1,10.0.0.0/8") as s:
+        for field, client in (
+            (CLIENT, CLIENT), (f"198.51.100.1, {CLIENT}", CLIENT), (f"{CLIENT}, 10.1.2.3", CLIENT), ("2001:db8::7", "2001:db8::7"),
+            ("10.9.9.9, 10.1.2.3", "10.9.9.9"), (f"{CLIENT}, nonsense", "127.0.0.1"), (f"{CLIENT}, x, 10.1.1.1", "10.1.1.1"), ("", "127.0.0.1"),
+        ):  # fmt: skip
+            assert s("GET", BOX_URL, headers={"X-Forwarded-For": field}).status_code == 200
+            assert asked(s)[1] == client, field
+            assert client == "127.0.0.1" or asked(s)[0] == client
+        two = head("GET", BOX_URL, f"X-Forwarded-For: {CLIENT}", "x-forwarded-for: 10.0.0.7")
+        assert statuses(s.raw(two)[0]) == [200] and asked(s)[1] == CLIENT
+        assert s("GET", BOX_URL).status_code == 200 and asked(s)[1] == "127.0.0.1"  # of each request anew
+
+
+def test_limit_of_an_address_holds_for_clients_that_a_proxy_names_but_not_for_the_proxy():
+    with Server(TRUSTED_PROXIES="127.0.0.1", MAX_CONNECTIONS_PER_ADDRESS=2) as s, contextlib.ExitStack() as stack:
+        socks = [stack.enter_context(s.connect()) for _ in range(6)]
+        assert all(statuses(answer(x, head("GET", BOX_URL))) == [200] for x in socks)
+        for client, other in ((CLIENT, CLIENT), ("2001:db8::7", "2001:db8::ffff:1")):
+            for x in [stack.enter_context(s.connect()) for _ in range(2)]:
+                assert statuses(answer(x, proxy_header(client) + head("GET", BOX_URL))) == [200]
+            third = stack.enter_context(s.connect())
+            assert answer(third, proxy_header(other) + head("GET", BOX_URL)) == b"" or is_cut(third)
+        x = stack.enter_context(s.connect())
+        assert statuses(answer(x, proxy_header("2001:db8:0:1::7") + head("GET", BOX_URL))) == [200]
+
+
+# web pages
+
+
+def test_no_page_of_another_origin_is_let_in_unless_it_is_configured():
+    with Server() as s:
+        error(s("GET", BOX_URL, headers={"Origin": PAGE}), 403)
+        error(s("OPTIONS", BOX_URL, key=None, headers={"Origin": PAGE, "Access-Control-Request-Method": "GET"}), 403)
+        ok = s("GET", BOX_URL)
+        assert "Vary" not in ok.headers and not any(h.lower().startswith("access-control") for h in ok.headers)
+    with Server(CORS_ORIGINS=f"{PAGE}, http://localhost:3000") as s:
+        for origin in (
+            "https://other.example",
+            "http://page.example",
+            PAGE + ":444",
+            PAGE + ".evil.example",
+            "https://Page.example",
+            "null",
+            "",
+        ):
+            r = s("GET", BOX_URL, headers={"Origin": origin})
+            error(r, 403)
+            assert r.headers["Vary"] == "Origin" and "Access-Control-Allow-Origin" not in r.headers
+        error(s("GET", BOX_URL, headers={"Sec-Fetch-Site": "cross-site"}), 403)
+        error(s("GET", BOX_URL, headers={"Origin": PAGE, "Host": "rebound.example"}), 403)
+
+
+def test_configured_page_may_ask_first_send_the_key_and_read_the_answer():
+    with Server(CORS_ORIGINS=f"{PAGE}, http://localhost:3000") as s:
+        ask = {"Origin": PAGE, "Sec-Fetch-Site": "cross-site", "Access-Control-Request-Method": "PUT"}
+        r = s("OPTIONS", BOX_URL + "/files", key=None, headers=ask | {"Access-Control-Request-Headers": "authorization"})
+        assert r.status_code == 204 and r.headers["Access-Control-Allow-Origin"] == PAGE and r.headers["Vary"] == "Origin"
+        assert r.headers["Access-Control-Allow-Methods"] == "GET, HEAD, PUT, OPTIONS"
+        allowed = {h.strip().lower() for h in r.headers["Access-Control-Allow-Headers"].split(",")}
+        assert {"authorization", "x-api-key", "content-type", "idempotency-key", "range"} <= allowed
+        assert int(r.headers["Access-Control-Max-Age"]) > 0
+        for origin in (PAGE, "http://localhost:3000"):
+            r = s("GET", BOX_URL, headers={"Origin": origin, "Sec-Fetch-Site": "cross-site"})
+            assert r.status_code == 200 and r.headers["Access-Control-Allow-Origin"] == origin
+            assert "Retry-After" in r.headers["Access-Control-Expose-Headers"] and "Access-Control-Allow-Credentials" not in r.headers
+        r = s("GET", BOX_URL, key="wrong-key-0123456789", headers={"Origin": PAGE})  # it may also read why not
+        assert r.status_code == 401 and r.headers["Access-Control-Allow-Origin"] == PAGE
+        r = s("POST", BOX_URL + "/exec/stream", headers={"Origin": PAGE}, json={"command": "echo hi"})
+        assert r.status_code == 200 and r.headers["Access-Control-Allow-Origin"] == PAGE
+        assert s("GET", BOX_URL, headers={"Origin": s.url}).status_code == 200
+        assert s("GET", BOX_URL, headers={"X-API-Key": KEY}, key=None).headers["Vary"] == "Origin"
