@@ -177,7 +177,7 @@ gate_limit(struct conn *newcomer)
 {
 	struct conn *c;
 
-	if (nconns < apid.conns_max)
+	if (places_taken() < apid.conns_max)
 		return;
 	if ((c = places_victim(newcomer, may_go)) != NULL)
 		gate_doom(c);
@@ -204,7 +204,7 @@ on_again(evutil_socket_t fd, short what, void *arg)
 	if (when_down != NULL)
 		return;
 	in_row = 0;
-	if (nconns >= apid.conns_max && places_victim(NULL, may_go) == NULL)
+	if (places_taken() >= apid.conns_max && places_victim(NULL, may_go) == NULL)
 		rest(200);
 	else
 		evconnlistener_enable(listener);

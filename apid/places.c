@@ -54,7 +54,7 @@ RB_GENERATE_INTERNAL(sizes, origin, by_size, compare_sizes, PRIVATE)
 
 static struct keys by_key = RB_INITIALIZER(&by_key);
 static struct sizes by_size = RB_INITIALIZER(&by_size);
-static size_t most;
+static size_t most, taken;
 static const struct peer_trust *trust;
 
 void
@@ -62,6 +62,12 @@ places_init(size_t per_address, const struct peer_trust *t)
 {
 	most = per_address;
 	trust = t;
+}
+
+size_t
+places_taken(void)
+{
+	return taken;
 }
 
 static struct origin *
@@ -98,6 +104,7 @@ places_give(struct conn *c)
 	if (o == NULL)
 		return;
 	c->origin = NULL;
+	taken--;
 	TAILQ_REMOVE(&o->conns, c, of_origin);
 	resize(o, o->count - 1);
 	if (o->count > 0)
@@ -117,6 +124,7 @@ places_take(struct conn *c)
 	if (most > 0 && o->count >= most && !o->trusted)
 		return -1;
 	c->origin = o;
+	taken++;
 	TAILQ_INSERT_TAIL(&o->conns, c, of_origin);
 	resize(o, o->count + 1);
 	return 0;

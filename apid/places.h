@@ -17,6 +17,7 @@ void places_init(size_t per_address, const struct peer_trust *);
  * address has taken all of its places; c has none then. */
 int places_take(struct conn *);
 void places_give(struct conn *);
+size_t places_taken(void);
 /*
  * Which one has to go: of the address that has the most, the one that came first of those that may.
  * Addresses that are trusted come last. NULL: there is none but the newcomer.
