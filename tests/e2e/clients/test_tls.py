@@ -1,13 +1,17 @@
 """Clients of a server that speaks TLS: whom they trust, what they show, and what they say when they do not trust."""
 
+import asyncio
 import os
 import shutil
 import ssl
 
+import agent_sandbox_sdk as sdk
+import httpx
 import pytest
 import trap as t
-from authority import Authority, server_context
+from authority import Authority, openssl, server_context
 from cli_kit import Cli
+from harness import KEY
 from mcp_kit import Mcp
 
 LIST = t.reply(200, {"sandboxes": [t.SANDBOX]})
@@ -217,3 +221,120 @@ def test_private_key_is_nowhere_in_what_the_command_says(authority, serve, tmp_p
     secret = key.read_text().splitlines()[1]
     p = Cli(s.url)("ls", "--cacert", authority.cert, "--cert", key, "--cert-key", cert)
     assert p.returncode == 2 and secret not in p.stderr + p.stdout and os.path.basename(key) in p.stderr
+
+
+# The Python SDK: blocking, asyncio and AgentboxClient.
+
+
+def list_sandboxes(url, **options):
+    with sdk.SandboxClient(url, KEY, **options) as c:
+        return [s.id for s in c.list_sandboxes()]
+
+
+def list_asyncio(url, **options):
+    async def all_():
+        async with sdk.AsyncSandboxClient(url, KEY, **options) as c:
+            return [s.id for s in await c.list_sandboxes()]
+
+    return asyncio.run(all_())
+
+
+def ask_agentbox(url, **options):
+    with sdk.AgentboxClient(url, KEY, **options) as c:
+        return [t.SANDBOX_ID] if c.health() else []
+
+
+python = pytest.mark.parametrize("ask", [list_sandboxes, list_asyncio, ask_agentbox])
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("AGENT_SANDBOX_") or name.startswith("SSL_CERT_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def health(serve):
+    def one(*args, **more):
+        return serve(*args, **more).on("GET /health$", t.reply(200, {"status": "ok", "version": "1", "backend": "docker"}))
+
+    return one
+
+
+@python
+def test_python_trusts_the_ca_file_and_shows_its_certificate(authority, other, health, ask, tmp_path, monkeypatch):
+    s = health(authority.issue("box"), client_ca=authority.cert)
+    cert, key = authority.issue_client("ci")
+    both = change(tmp_path / "both.pem", cert.read_text() + key.read_text())
+    assert ask(s.url, ca_file=authority.cert, client_cert=(cert, key)) == [t.SANDBOX_ID]
+    assert ask(s.url, ca_file=str(authority.cert), client_cert=str(both)) == [t.SANDBOX_ID]
+    monkeypatch.setenv("AGENT_SANDBOX_CA_FILE", str(authority.cert))
+    monkeypatch.setenv("AGENT_SANDBOX_CLIENT_CERT", str(cert))
+    monkeypatch.setenv("AGENT_SANDBOX_CLIENT_KEY", str(key))
+    assert ask(s.url) == [t.SANDBOX_ID]
+    assert len(s.seen) == 3
+    monkeypatch.delenv("AGENT_SANDBOX_CLIENT_CERT")
+    for pair in (None, other.issue_client("ci")):
+        with pytest.raises(sdk.SandboxUnreachableError, match="client certificate") as no:
+            ask(s.url, client_cert=pair)
+        assert no.value.code == "tls"
+
+
+@python
+@bad_certificates
+def test_python_says_why_it_does_not_trust_and_sends_nothing(authority, other, health, make, words, ask):
+    s = health(make(authority, other))
+    with pytest.raises(sdk.SandboxUnreachableError) as no:
+        ask(s.url, ca_file=authority.cert)
+    assert no.value.code == "tls" and all(word in no.value.message for word in [*words, "nothing was sent"]), no.value.message
+    assert s.seen == []
+
+
+@python
+def test_python_takes_the_ca_file_instead_of_others_and_a_certificate_itself(authority, other, health, ask, monkeypatch):
+    cert, key = authority.issue("box")
+    s = health((cert, key))
+    assert ask(s.url, ca_file=cert) == [t.SANDBOX_ID]
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.cert))
+    assert ask(s.url) == [t.SANDBOX_ID]
+    with pytest.raises(sdk.SandboxUnreachableError, match="is not trusted"):
+        ask(s.url, ca_file=other.cert)
+
+
+@python
+def test_python_says_what_cannot_be_used(authority, ask, tmp_path):
+    cert, key = authority.issue_client("ci")
+    none, open_ = change(tmp_path / "none", "nothing\n"), change(tmp_path / "open", key.read_text())
+    open_.chmod(0o644)
+    locked = tmp_path / "locked"
+    openssl("ec", "-in", key, "-aes128", "-passout", "pass:word", "-out", locked)
+    locked.chmod(0o600)
+    url = "https://127.0.0.1:1"
+    rows = [
+        ({"ca_file": tmp_path / "nowhere"}, "nowhere: No such file"),
+        ({"ca_file": none}, "no certificate in it"),
+        ({"client_cert": cert}, "no private key in it"),
+        ({"client_cert": (cert, tmp_path / "nowhere")}, "nowhere: No such file"),
+        ({"client_cert": (cert, open_)}, "chmod 600"),
+        ({"client_cert": (cert, locked)}, "encrypted"),
+        ({"client_cert": (cert, authority.issue_client("x")[1])}, "cannot be used"),
+    ]  # fmt: skip
+    for options, words in rows:
+        with pytest.raises(sdk.SandboxConfigError, match=words) as no:
+            ask(url, **({"ca_file": authority.cert} | options))
+        assert "\n" not in no.value.message
+    with pytest.raises(sdk.SandboxConfigError, match="for https"):
+        ask("http://127.0.0.1:1", ca_file=authority.cert)
+
+
+def test_python_takes_no_files_beside_an_http_client(authority):
+    with httpx.Client() as http, pytest.raises(sdk.SandboxConfigError, match="http_client"):
+        sdk.SandboxClient("https://127.0.0.1:1", KEY, http_client=http, ca_file=authority.cert)
+
+
+def test_variables_of_tls_are_not_read_for_a_plain_url(trap, monkeypatch):
+    trap.on("GET /v1/sandboxes$", LIST)
+    monkeypatch.setenv("AGENT_SANDBOX_CA_FILE", "/nonexistent")
+    monkeypatch.setenv("AGENT_SANDBOX_CLIENT_CERT", "/nonexistent")
+    assert list_sandboxes(trap.url) == list_asyncio(trap.url) == [t.SANDBOX_ID]

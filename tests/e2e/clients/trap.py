@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import socket
 import ssl
@@ -123,7 +124,8 @@ class Trap:
         try:
             client.settimeout(60)
             if self.tls:
-                client = self.tls.wrap_socket(client, server_side=True)
+                client = self.tls.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
+                self._handshake(client)
             with client, client.makefile("rb") as f:
                 seen = self._read(f)
                 if seen is not None:
@@ -133,6 +135,17 @@ class Trap:
         finally:
             with self._lock:
                 self._open.discard(client)
+
+    def _handshake(self, client):
+        """An alert that says why is not overtaken by the end of the connection: what came after it is read away first."""
+        try:
+            client.do_handshake()
+        except ssl.SSLError:
+            with client, socket.socket(fileno=os.dup(client.fileno())) as raw:
+                raw.settimeout(10)
+                while raw.recv(1 << 16):
+                    pass
+            raise
 
     def _read(self, f):
         if f.peek(1)[:1] == b"\x16":

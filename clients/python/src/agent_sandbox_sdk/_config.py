@@ -15,7 +15,8 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 _KEY_FILE_MAX = 4096
 
 
-def _config_error(text: str) -> SandboxConfigError:
+def config_error(text: str) -> SandboxConfigError:
+    """What cannot be used, in one line."""
     return SandboxConfigError(0, "configuration", one_line(text))
 
 
@@ -30,18 +31,18 @@ def read_key_file(path: Path) -> str:
         with open(path, "rb", opener=_open) as f:
             mode = os.fstat(f.fileno()).st_mode
             if not stat.S_ISREG(mode):
-                raise _config_error(f"key file {path}: not a regular file")
+                raise config_error(f"key file {path}: not a regular file")
             if os.name == "posix" and mode & 0o077:
-                raise _config_error(f"key file {path}: others can read it; run: chmod 600 {path}")
+                raise config_error(f"key file {path}: others can read it; run: chmod 600 {path}")
             text = f.read(_KEY_FILE_MAX + 1)
     except OSError as exc:
-        raise _config_error(f"key file {path}: {exc.strerror}") from None
+        raise config_error(f"key file {path}: {exc.strerror}") from None
     try:
         key = text.decode("ascii").strip()
     except UnicodeDecodeError:
         key = ""
     if not key or len(text) > _KEY_FILE_MAX:
-        raise _config_error(f"key file {path}: has no key")
+        raise config_error(f"key file {path}: has no key")
     return key
 
 
@@ -63,17 +64,21 @@ class Target:
         try:
             url = httpx.URL(text)
         except (httpx.InvalidURL, TypeError):
-            raise _config_error("the server's URL is not a URL") from None
+            raise config_error("the server's URL is not a URL") from None
         if url.scheme not in ("http", "https") or not url.host:
-            raise _config_error("the server's URL must begin with http:// or https:// and a host name")
+            raise config_error("the server's URL must begin with http:// or https:// and a host name")
         if url.port is not None and not 0 < url.port < 65536:
-            raise _config_error("the server's URL has a port that cannot be")
+            raise config_error("the server's URL has a port that cannot be")
         if url.query or url.fragment:
-            raise _config_error("the server's URL must have no query and no fragment")
+            raise config_error("the server's URL must have no query and no fragment")
         self.key = api_key or url.password or _default_key()
         if self.key is not None and not (self.key.isascii() and self.key.isprintable() and " " not in self.key):
-            raise _config_error("the key has characters that cannot be in one")
+            raise config_error("the key has characters that cannot be in one")
         self.url = str(url.copy_with(username=None, password=None)).rstrip("/")
+
+    @property
+    def is_https(self) -> bool:
+        return self.url.startswith("https:")
 
     @property
     def is_loopback(self) -> bool:

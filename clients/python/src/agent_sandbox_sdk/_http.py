@@ -13,23 +13,26 @@ from typing import Any, Optional, TypeVar, Union
 
 import httpx
 
-from ._config import Target
+from ._config import Target, config_error
 from ._errors import SandboxAPIError
 from ._models import ExecEvent
 from ._stream import EventDecoder
+from ._tls import Trust
 from ._wire import ANSWER_SECONDS, CONNECT_SECONDS, Answer, Attempts, Body, Call, Download, Meter, Request, Source, Wire
 
 T = TypeVar("T")
-_WRONG = (httpx.HTTPError, httpx.InvalidURL)
+# asyncio's streams let some errors of TLS pass through httpx as they are.
+_WRONG = (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError)
 
 
-def _options(target: Target, timeout: Optional[float]) -> dict[str, Any]:
+def _options(target: Target, timeout: Optional[float], trust: Trust) -> dict[str, Any]:
     """For httpx's clients. No proxy is asked for a server on this machine; and where TLS cannot come up, the
     certificates that it would trust are not read, which takes longer than a command."""
     seconds = ANSWER_SECONDS if timeout is None else timeout
-    plain = target.is_loopback and target.url.startswith("http:")
+    plain = target.is_loopback and not target.is_https
+    context = trust.context() if target.is_https else None
     return {
-        "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True,
+        "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else context or True,
         "timeout": httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=30.0),
         "mounts": dict.fromkeys(("http://", "https://", "all://")) if target.is_loopback else None,
@@ -76,9 +79,14 @@ class _Common:
         api_key: Optional[str],
         timeout: Optional[float],
         retries: int,
+        trust: Trust,
     ) -> None:
         target = Target(base_url, api_key)
-        self.options = {} if http is not None else _options(target, timeout)
+        if trust.given and http is not None:
+            raise config_error("ca_file and client_cert are for a client without http_client, which has its own")
+        if trust.given and not target.is_https:
+            raise config_error(f"ca_file and client_cert are for https; the server is {target.url}")
+        self.options = {} if http is not None else _options(target, timeout, trust)
         base = target.url if http is None or not http.base_url.host else str(http.base_url)
         limits = self.options["timeout"] if http is None else http.timeout
         self.wire = Wire(base, target.key, limits, patient=http is None and timeout is None)
@@ -104,8 +112,9 @@ class SyncTransport(_Common):
         api_key: Optional[str],
         timeout: Optional[float],
         retries: int,
+        trust: Trust,
     ) -> None:
-        super().__init__(http, base_url, api_key, timeout, retries)
+        super().__init__(http, base_url, api_key, timeout, retries, trust)
         self.http = httpx.Client(**self.options) if http is None else http
 
     def run(self, call: Call[T]) -> T:
@@ -245,8 +254,9 @@ class AsyncTransport(_Common):
         api_key: Optional[str],
         timeout: Optional[float],
         retries: int,
+        trust: Trust,
     ) -> None:
-        super().__init__(http, base_url, api_key, timeout, retries)
+        super().__init__(http, base_url, api_key, timeout, retries, trust)
         self.http = httpx.AsyncClient(**self.options) if http is None else http
 
     async def run(self, call: Call[T]) -> T:

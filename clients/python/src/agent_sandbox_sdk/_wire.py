@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, Generic, Optional, Protocol, TypeVar, Union, cast
@@ -15,6 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
+from . import _tls
 from ._errors import (
     SandboxAnswerError,
     SandboxAPIError,
@@ -236,14 +236,17 @@ class Wire:
         return error
 
     def _explained(self, exc: Exception, why: str) -> SandboxAPIError:
+        tls = _tls.failure(exc)
         if isinstance(exc, (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
             return SandboxConfigError(0, "configuration", f"cannot send this request: {why}")
         if isinstance(exc, (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)):
-            if _is_tls(exc):
-                return SandboxUnreachableError(0, "tls", f"no secure connection to {self.where}: {why}")
+            if tls is not None:
+                return SandboxUnreachableError(0, "tls", one_line(_tls.explain(self.where, tls, why)))
             what = "the proxy on the way to" if isinstance(exc, httpx.ProxyError) else "the server at"
             code = "timeout" if isinstance(exc, httpx.ConnectTimeout) else "unreachable"
             return SandboxUnreachableError(0, code, f"{what} {self.where} cannot be reached: {why}")
+        if tls is not None and _tls.wants_certificate(tls):
+            return SandboxUnreachableError(0, "tls", one_line(_tls.explain(self.where, tls, why)))
         if isinstance(exc, httpx.PoolTimeout):
             return SandboxTimeoutError(0, "timeout", "all connections of the http_client are in use")
         if isinstance(exc, httpx.TimeoutException):
@@ -284,15 +287,6 @@ class Attempts:
 
 def _quote(value: str) -> str:
     return quote(value.encode("utf-8", "surrogateescape"), safe="/")
-
-
-def _is_tls(exc: BaseException) -> bool:
-    cause: Optional[BaseException] = exc
-    while cause is not None:
-        if isinstance(cause, ssl.SSLError):
-            return True
-        cause = cause.__cause__ or cause.__context__
-    return False
 
 
 def _seconds(text: Optional[str]) -> Optional[float]:

@@ -10,7 +10,9 @@ import httpx
 
 from . import _calls
 from ._errors import SandboxAPIError
+from ._files import PathLike
 from ._http import SyncTransport
+from ._tls import ClientCert, Trust
 from ._wire import Call
 
 T = TypeVar("T")
@@ -28,10 +30,10 @@ class AgentboxClient:
     """Runs programs, each in a sandbox of its own. Threads may share it.
 
     Args:
-        base_url, api_key, timeout, http_client, retries: as for SandboxClient.
+        base_url, api_key, timeout, http_client, retries, ca_file, client_cert: as for SandboxClient.
 
     Raises:
-        SandboxConfigError: the URL, the key or the key file cannot be used.
+        SandboxConfigError: the URL, the key, or a file with a key or certificates cannot be used.
     """
 
     def __init__(
@@ -42,8 +44,10 @@ class AgentboxClient:
         timeout: Optional[float] = None,
         http_client: Optional[httpx.Client] = None,
         retries: int = 2,
+        ca_file: Optional[PathLike] = None,
+        client_cert: Optional[ClientCert] = None,
     ) -> None:
-        self._transport = SyncTransport(http_client, base_url, api_key, timeout, retries)
+        self._transport = SyncTransport(http_client, base_url, api_key, timeout, retries, Trust(ca_file, client_cert))
         self.base_url = self._transport.wire.where
 
     def __repr__(self) -> str:

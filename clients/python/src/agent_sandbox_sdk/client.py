@@ -15,6 +15,7 @@ from ._errors import SandboxAPIError, SandboxConnectionLostError, SandboxNotFoun
 from ._files import PathLike
 from ._http import Lifeline, SyncTransport
 from ._models import ExecDetail, ExecEvent, ExecResult, FileInfo, RunResult, SnapshotInfo, hosts
+from ._tls import ClientCert, Trust
 from ._wire import Progress
 
 __all__ = [
@@ -307,9 +308,14 @@ class SandboxClient:
         retries: how often a request that failed may be sent again, where that cannot do anything twice: when nothing
             was sent; and after a lost connection or a 503 for all but commands, snapshots and rollbacks. A create or
             fork carries a key by which the server knows it again.
+        ca_file: certificates in PEM to trust, with https, instead of those that this machine trusts;
+            AGENT_SANDBOX_CA_FILE if not given.
+        client_cert: a certificate in PEM to show, with https: the path of a file that has its key too, or a pair of
+            paths; AGENT_SANDBOX_CLIENT_CERT and AGENT_SANDBOX_CLIENT_KEY if not given. The key has no passphrase, and
+            its file must be readable by its owner alone.
 
     Raises:
-        SandboxConfigError: the URL, the key or the key file cannot be used.
+        SandboxConfigError: the URL, the key, or a file with a key or certificates cannot be used.
     """
 
     def __init__(
@@ -320,8 +326,10 @@ class SandboxClient:
         timeout: Optional[float] = None,
         http_client: Optional[httpx.Client] = None,
         retries: int = 2,
+        ca_file: Optional[PathLike] = None,
+        client_cert: Optional[ClientCert] = None,
     ) -> None:
-        self._transport = SyncTransport(http_client, base_url, api_key, timeout, retries)
+        self._transport = SyncTransport(http_client, base_url, api_key, timeout, retries, Trust(ca_file, client_cert))
 
     def __repr__(self) -> str:
         return f"SandboxClient({self._transport.wire.where!r})"
