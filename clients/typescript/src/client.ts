@@ -4,7 +4,9 @@ import { SandboxConfigError } from "./errors.js";
 import { Http, place, type Fetch, type Request } from "./http.js";
 import { Link, segment, snapshotId } from "./link.js";
 import { fields, type CallOptions, type CreateOptions, type ForkOptions, type ProgramOptions } from "./options.js";
+import { manner } from "./runtime.js";
 import { Sandbox } from "./sandbox.js";
+import { checkTls, type Tls } from "./trust.js";
 import {
   list,
   toHealth,
@@ -37,6 +39,8 @@ export interface ClientOptions {
   retries?: number | undefined;
   /** Used in place of the global `fetch`, for instance to go through a proxy. */
   fetch?: Fetch | undefined;
+  /** For https, in Node, Deno and Bun: texts in PEM. (`agent-sandbox-sdk/node` reads them from files.) Not together with `fetch`. */
+  tls?: Tls | undefined;
 }
 
 /** The way to a server. */
@@ -46,7 +50,13 @@ export function connect(options: ClientOptions): Link {
   if (!(seconds > 0)) throw new SandboxConfigError("timeoutSeconds must be above 0");
   if (!Number.isInteger(retries) || retries < 0) throw new SandboxConfigError("retries must be a whole number from 0");
   const fetcher: Fetch = options.fetch ?? ((url, init) => fetch(url, init));
-  return new Link(new Http(place(options.baseUrl, options.apiKey), seconds, retries, fetcher), options.timeoutSeconds ?? PULL);
+  const where = place(options.baseUrl, options.apiKey);
+  where.tls = checkTls(options.tls, where.url);
+  if (where.tls !== undefined && options.fetch !== undefined) {
+    throw new SandboxConfigError("a CA and a client certificate are not for a client with its own fetch, which has its own");
+  }
+  if (where.tls !== undefined) manner(where.url, where.tls); // throws where this cannot be
+  return new Link(new Http(where, seconds, retries, fetcher), options.timeoutSeconds ?? PULL);
 }
 
 /**
@@ -66,7 +76,7 @@ export function connect(options: ClientOptions): Link {
 export class SandboxClient {
   readonly #link: Link;
 
-  /** @throws SandboxConfigError for an address or a key that cannot be */
+  /** @throws SandboxConfigError for an address, a key or certificates that cannot be */
   constructor(options: ClientOptions = {}) {
     this.#link = connect(options);
   }

@@ -13,6 +13,7 @@ import {
   refusal,
 } from "./errors.js";
 import { defaultUrl, environment, inBrowser, inDeno, manner } from "./runtime.js";
+import type { Tls } from "./trust.js";
 import { Watch, words } from "./watch.js";
 
 /** A function like the global `fetch`. */
@@ -48,6 +49,7 @@ function retryAfter(response: Response): number | undefined {
 export interface Place {
   url: string;
   key: string | undefined;
+  tls?: Tls | undefined;
 }
 
 /** The address as it is used, and a key that may stand in it (`http://any:KEY@host`). */
@@ -83,10 +85,12 @@ export class Http {
   readonly #key: string | undefined;
   readonly #fetch: Fetch;
   readonly #retries: number;
+  readonly #tls: Tls | undefined;
 
   constructor(where: Place, seconds: number, retries: number, fetcher: Fetch) {
     this.url = where.url;
     this.#key = where.key;
+    this.#tls = where.tls;
     this.seconds = seconds;
     this.#retries = retries;
     this.#fetch = fetcher;
@@ -139,7 +143,7 @@ export class Http {
       if (request.idempotencyKey !== undefined) headers["idempotency-key"] = request.idempotencyKey;
       if (request.range !== undefined) headers["range"] = request.range;
       if (!inBrowser) headers["accept-encoding"] = "identity";
-      const init: RequestInit = { method: request.method, headers, redirect: "manual", signal: watch.signal, ...manner(this.url) };
+      const init: RequestInit = { method: request.method, headers, redirect: "manual", signal: watch.signal, ...manner(this.url, this.#tls) };
       if (json !== undefined) {
         headers["content-type"] = "application/json";
         Object.assign(init, once(request) ? streamed(json) : { body: json });

@@ -33,6 +33,7 @@ export type {
   WriteOptions,
 } from "./options.js";
 export { Sandbox } from "./sandbox.js";
+export type { Tls } from "./trust.js";
 export type {
   Bytes,
   ExecDetail,

@@ -12,6 +12,7 @@ import { SandboxLocalFileError, WORDS, local, save } from "./local.js";
 import type { TransferOptions, WriteOptions } from "./options.js";
 import { environment } from "./runtime.js";
 import type { Sandbox } from "./sandbox.js";
+import type { Tls } from "./trust.js";
 import type { FileInfo } from "./types.js";
 
 export { downloadFolder, uploadFolder } from "./folders.js";
@@ -59,23 +60,74 @@ function keyFromFiles(options: ClientOptions): string | undefined {
   return keyIn(join(home, "agent-sandbox", "key"), false);
 }
 
-/**
- * As the `SandboxClient` of `agent-sandbox-sdk`; a key that is neither given nor in `AGENT_SANDBOX_API_KEY` comes from the file
- * `AGENT_SANDBOX_API_KEY_FILE`, else from `~/.config/agent-sandbox/key` (`XDG_CONFIG_HOME`) if there is one. Others must not be able
- * to read it.
- */
-export class SandboxClient extends Base {
-  /** @throws SandboxConfigError for an address, a key or a key file that cannot be */
-  constructor(options: ClientOptions = {}) {
-    super({ ...options, apiKey: options.apiKey ?? keyFromFiles(options) });
+export interface NodeClientOptions extends ClientOptions {
+  /** A file with certificates in PEM to trust, with https, instead of the runtime's own. Not given: `AGENT_SANDBOX_CA_FILE`. */
+  caFile?: string | undefined;
+  /** A file with a client certificate in PEM. Not given: `AGENT_SANDBOX_CLIENT_CERT`. */
+  clientCert?: string | undefined;
+  /** A file with its private key. Not given: `AGENT_SANDBOX_CLIENT_KEY`, else the file of the certificate. */
+  clientKey?: string | undefined;
+}
+
+/** A file of a certificate or a key; secret: it may hold a key, which nobody else may be able to read. */
+function pemIn(path: string, what: string, secret: boolean): string {
+  try {
+    const info = statSync(path);
+    if (!info.isFile()) throw new SandboxConfigError(`${what} ${oneLine(path)}: not a file`);
+    const text = readFileSync(path, "utf8");
+    if (secret && process.platform !== "win32" && (info.mode & 0o077) !== 0 && text.includes("PRIVATE KEY-----")) {
+      throw new SandboxConfigError(`${what} ${oneLine(path)} can be read by others: chmod 600 it`);
+    }
+    return text;
+  } catch (cause) {
+    if (cause instanceof SandboxConfigError) throw cause;
+    const { code } = cause as NodeJS.ErrnoException;
+    throw new SandboxConfigError(`cannot read ${what} ${oneLine(path)}: ${WORDS[code ?? ""] ?? code ?? "unknown reason"}`, { cause });
   }
 }
 
-/** As the `AgentboxClient` of `agent-sandbox-sdk`, with keys from files as `SandboxClient`. */
+/** The texts of the files that the options or, for https and without a fetch of its own, the environment name. */
+function tlsFromFiles(options: NodeClientOptions): Tls | undefined {
+  const given = options.caFile !== undefined || options.clientCert !== undefined || options.clientKey !== undefined;
+  const https = (options.baseUrl ?? environment("AGENT_SANDBOX_URL"))?.startsWith("https:") === true;
+  const env = (name: string): string | undefined => (https && options.fetch === undefined ? environment(name) : undefined);
+  if (options.tls !== undefined) {
+    if (given) throw new SandboxConfigError("certificates are given as texts (tls) or as files, not as both");
+    return options.tls;
+  }
+  const ca = options.caFile ?? env("AGENT_SANDBOX_CA_FILE");
+  const cert = options.clientCert ?? env("AGENT_SANDBOX_CLIENT_CERT");
+  const key = options.clientKey ?? env("AGENT_SANDBOX_CLIENT_KEY") ?? cert;
+  if (ca === undefined && cert === undefined && key === undefined) return undefined;
+  return {
+    ca: ca === undefined ? undefined : pemIn(ca, "the CA file", false),
+    cert: cert === undefined ? undefined : pemIn(cert, "the client certificate", true),
+    key: key === undefined ? undefined : pemIn(key, "the client certificate's key", true),
+  };
+}
+
+/** The options with what the files say. */
+function filled(options: NodeClientOptions): ClientOptions {
+  return { ...options, apiKey: options.apiKey ?? keyFromFiles(options), tls: tlsFromFiles(options) };
+}
+
+/**
+ * As the `SandboxClient` of `agent-sandbox-sdk`; a key that is neither given nor in `AGENT_SANDBOX_API_KEY` comes from the file
+ * `AGENT_SANDBOX_API_KEY_FILE`, else from `~/.config/agent-sandbox/key` (`XDG_CONFIG_HOME`) if there is one. Others must not be able
+ * to read it. Certificates come from files, too.
+ */
+export class SandboxClient extends Base {
+  /** @throws SandboxConfigError for an address, a key, certificates or a file with one of them that cannot be */
+  constructor(options: NodeClientOptions = {}) {
+    super(filled(options));
+  }
+}
+
+/** As the `AgentboxClient` of `agent-sandbox-sdk`, with keys and certificates from files as `SandboxClient`. */
 export class AgentboxClient extends BaseRuns {
-  /** @throws SandboxConfigError for an address, a key or a key file that cannot be */
-  constructor(baseUrl?: string, options: Omit<ClientOptions, "baseUrl"> = {}) {
-    super(baseUrl, { ...options, apiKey: options.apiKey ?? keyFromFiles({ ...options, baseUrl }) });
+  /** @throws SandboxConfigError for an address, a key, certificates or a file with one of them that cannot be */
+  constructor(baseUrl?: string, options: Omit<NodeClientOptions, "baseUrl"> = {}) {
+    super(baseUrl, filled({ ...options, baseUrl }));
   }
 }
 

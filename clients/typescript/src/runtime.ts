@@ -1,5 +1,8 @@
 /** What differs between Node, Deno, Bun and browsers, looked up without importing anything of theirs. */
 
+import { SandboxConfigError, oneLine } from "./errors.js";
+import type { Tls } from "./trust.js";
+
 interface Globals {
   process?: { env?: Record<string, string | undefined> };
   navigator?: { userAgent?: string };
@@ -55,25 +58,42 @@ function patientAgent(from: Agent, direct: boolean): object | undefined {
   return known.agent;
 }
 
-const clients = new Map<string, object | undefined>();
-
-/** A client of Deno without the environment's proxies: it looks at the variables when it is made, and takes no other word for it. */
-function directClient(host: string): object | undefined {
-  if (!clients.has(host)) {
-    let client: object | undefined;
-    const env = globals.process?.env ?? {};
-    const before = env["NO_PROXY"];
-    try {
-      env["NO_PROXY"] = host;
-      client = (globals as { Deno?: { createHttpClient?: (options: object) => object } }).Deno?.createHttpClient?.({});
-    } catch {
-      // The environment may not be changed: the user's own variables count.
-    }
+/**
+ * A client of Deno; `direct`: without the environment's proxies, of which it looks at the variables when it is made, and takes no other
+ * word for it.
+ */
+function denoClient(host: string, direct: boolean, options: object): object | undefined {
+  const make = (globals as { Deno?: { createHttpClient?: (options: object) => object } }).Deno?.createHttpClient;
+  if (!direct) return make?.(options);
+  const env = globals.process?.env ?? {};
+  const before = env["NO_PROXY"];
+  try {
+    env["NO_PROXY"] = host;
+  } catch {
+    // The environment may not be changed: the user's own variables count.
+  }
+  try {
+    return make?.(options);
+  } finally {
     try {
       if (before === undefined) delete env["NO_PROXY"];
       else env["NO_PROXY"] = before;
     } catch {
       // Nor was it.
+    }
+  }
+}
+
+const clients = new Map<string, object | undefined>();
+
+/** A client of Deno without the environment's proxies; undefined: there is none. */
+function directClient(host: string): object | undefined {
+  if (!clients.has(host)) {
+    let client: object | undefined;
+    try {
+      client = denoClient(host, true, {});
+    } catch {
+      // The usual one will do.
     }
     clients.set(host, client);
   }
@@ -87,24 +107,76 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "[::1]" || /^127\.[\d.]+$/.test(host);
 }
 
+/** What Deno's fetch is to use; undefined: what it always uses. */
+function inDenoBy(hostname: string, direct: boolean, tls: Tls | undefined): object | undefined {
+  const host = hostname.replace(/[[\]]/g, "");
+  const proxied = direct && PROXIES.some(environment);
+  if (tls === undefined) return proxied ? directClient(host) : undefined;
+  const { ca, cert, key } = tls;
+  const options = { ...(ca === undefined ? {} : { caCerts: [ca] }), ...(cert === undefined ? {} : { cert, key }) };
+  return remembered(tls, () => denoClient(host, proxied, options));
+}
+
+/** Node makes its agent when one of fetch's classes is first looked at; Bun has none. */
+function currentAgent(): Agent | undefined {
+  void globalThis.Headers;
+  return globals[Symbol.for("undici.globalDispatcher.1")] as Agent | undefined;
+}
+
+/** For Node: an agent like its own without limits of time, that trusts and shows this, and if `direct` knows no proxy. */
+function trustingAgent(from: Agent, direct: boolean, tls: Tls): object {
+  return remembered(tls, () => {
+    const connect = { ...tls, allowPartialTrustChain: true };
+    const kinds = ["Agent", "EnvHttpProxyAgent"];
+    if (!kinds.includes(from.constructor.name)) return undefined;
+    const proxies = from.constructor.name === "Agent" ? {} : { requestTls: connect, ...(direct ? { noProxy: "*" } : {}) };
+    return new from.constructor({ headersTimeout: 0, bodyTimeout: 0, connect, ...proxies });
+  });
+}
+
+const trusting = new WeakMap<Tls, object>();
+
+/** What was made once for these certificates; fails when it cannot be made, since nothing may go out without them. */
+function remembered(tls: Tls, make: () => object | undefined): object {
+  let known = trusting.get(tls);
+  if (known === undefined) {
+    let cause: unknown;
+    try {
+      known = make();
+    } catch (error) {
+      cause = error;
+    }
+    if (known === undefined) {
+      const why = cause instanceof Error ? `: ${oneLine(cause.message, 200)}` : ", since its fetch was replaced: give your own fetch";
+      throw new SandboxConfigError(`a CA or a client certificate cannot be used in this runtime${why}`, { cause });
+    }
+    trusting.set(tls, known);
+  }
+  return known;
+}
+
 /**
  * Members of fetch's options by which the runtime does not give up by itself on a silent server, since a command may run for an hour,
- * and asks no proxy of the environment, which would get the key, for a server on this machine. Node's fetch ends after 300 s unless it
- * is handed another agent; Bun's takes `timeout` and `proxy`; Deno's takes a client.
+ * asks no proxy of the environment, which would get the key, for a server on this machine, and trusts and shows what it is told.
+ * Node's fetch ends after 300 s unless it is handed another agent, which also has the certificates; Bun's takes `timeout`, `proxy` and
+ * `tls`; Deno's takes a client.
  */
-export function manner(url: string): object {
+export function manner(url: string, tls: Tls | undefined): object {
+  if (inBrowser && tls !== undefined) {
+    throw new SandboxConfigError("whom a page trusts is the browser's matter: a CA and a client certificate are given to it");
+  }
   if (inBrowser) return { credentials: "omit", cache: "no-store", referrerPolicy: "no-referrer" };
   const host = new URL(url).hostname;
   const direct = isLoopback(host);
   if (inDeno) {
-    const client = direct && PROXIES.some(environment) ? directClient(host.replace(/[[\]]/g, "")) : undefined;
+    const client = inDenoBy(host, direct, tls);
     return client === undefined ? {} : { client };
   }
-  // Node makes its agent when one of fetch's classes is first looked at.
-  void globalThis.Headers;
-  const current = globals[Symbol.for("undici.globalDispatcher.1")] as Agent | undefined;
+  const current = currentAgent();
+  if (current !== undefined && tls !== undefined) return { dispatcher: trustingAgent(current, direct, tls) };
   const agent = current === undefined ? undefined : patientAgent(current, direct);
-  return agent === undefined ? { timeout: false, ...(direct ? { proxy: false } : {}) } : { dispatcher: agent };
+  if (agent !== undefined) return { dispatcher: agent };
+  return { timeout: false, ...(direct ? { proxy: false } : {}), ...(tls === undefined ? {} : { tls }) };
 }
 
 /** A random name for a request that may be sent twice. */

@@ -11,6 +11,7 @@ import {
   oneLine,
 } from "./errors.js";
 import { inBrowser } from "./runtime.js";
+import { certificateTrouble } from "./trust.js";
 
 const TIMER_MOST = 2 ** 31 - 1;
 
@@ -117,6 +118,8 @@ function connectionError(cause: unknown, where: string, began: boolean): Sandbox
   if (!began) {
     const known = codes.map((code) => NOTHING_SENT.get(code)).find((said) => said !== undefined);
     if (known !== undefined) return new SandboxUnreachableError(`cannot reach ${where}: ${known}`, { cause });
+    const trouble = where.startsWith("https:") ? certificateTrouble(codes, text, where, why) : undefined;
+    if (trouble !== undefined) return new SandboxUnreachableError(oneLine(trouble), { cause });
     if (
       codes.some((code) => /CERT|SELF_SIGNED|SSL|TLS|EPROTO|UNABLE_TO|HOSTNAME_MISMATCH/.test(code)) ||
       /certificate|tls|ssl/i.test(text)
