@@ -2,6 +2,9 @@
 #ifndef AGENT_SANDBOX_DOCTOR_H
 #define AGENT_SANDBOX_DOCTOR_H
 
+#include <stdio.h>
+#include <sys/types.h>
+
 #include "config/settings.h"
 
 /* FAIL: something would not work. WEAK: it works, with less protection than it could have. */
@@ -15,6 +18,10 @@ int doctor_run(const char *file);
 void doctor_engine(const struct settings *);
 /* doctor_pool.c */
 void doctor_pool(const struct settings *);
+/* doctor_tls.c */
+void doctor_tls(const struct settings *);
+/* A file as the server would open it, which must have no bit of never; NULL: it is said why not. */
+FILE *doctor_open(const char *setting, const char *path, mode_t never);
 /* The answers to GET /version and /info as the engine gave them; apart from the transport, for
  * tests. */
 void doctor_judge_version(const char *json);
