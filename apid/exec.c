@@ -62,6 +62,7 @@ exec_prepare(struct req *r, json_t *body, struct exec_request *e, int *as_base64
 	e->job.kill_others = kill_others;
 	e->job.stdin_follows = e->input != NULL && json_string_length(e->input) > 0;
 	r->leave_ends = !keep;
+	r->goes_on = (uint8_t)keep;
 	return 0;
 }
 

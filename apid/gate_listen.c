@@ -140,15 +140,15 @@ on_tick(evutil_socket_t fd, short what, void *arg)
 		event_del(ticker);
 }
 
-/* Whether nobody with a key is served on it: between requests, at its end, or about what is open to
- * all. */
+/* Whether nobody with a key is served on it: between requests, at its end, about what is open to
+ * all; or its client has closed its side, and what it began goes on without it. */
 static int
 may_go(const struct conn *c)
 {
 	if (c->doomed || c->evcon == NULL)
 		return 0;
 	return c->state == GATE_HEAD || c->state == GATE_CLOSING || c->r.route == NULL ||
-	       c->r.route->access != ACCESS_KEY;
+	       c->r.route->access != ACCESS_KEY || (c->eof && c->r.goes_on);
 }
 
 static void

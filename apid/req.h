@@ -47,7 +47,8 @@ struct req {
 	uint8_t authed;     /* managerd knows the key */
 	uint8_t started;    /* the head of the answer is out */
 	uint8_t leave_ends; /* a client that closes its side has gone; else it may still read */
-	uint8_t slow_body;  /* no minimum rate */
+	uint8_t goes_on;   /* what it began needs no client: one that has gone may lose its place */
+	uint8_t slow_body; /* no minimum rate */
 	uint8_t has_policy; /* the handler has set Cache-Control and Content-Security-Policy */
 	uint64_t held;      /* bytes kept for it until it is over */
 	struct refusal refusal;

@@ -358,6 +358,24 @@ def test_many_connections_without_a_key_leave_room_for_a_new_one(first):
         assert wait_until(lambda: server.fds() < 50)
 
 
+def test_clients_that_left_their_commands_running_leave_room_for_a_new_one():
+    with Server(MAX_CONNECTIONS=50, MAX_CONNECTIONS_PER_ADDRESS=0) as s:
+        jobs = []
+
+        def begin(s, m):
+            s.send("REPLY", m.id, {"status": 200})
+            jobs.append(m.fd)
+
+        s.on["EXEC"] = begin
+        for n in range(1, 121):
+            with s.connect() as c:
+                c.sendall(post(BOX_URL + "/exec?on_disconnect=continue", {"command": "x"}))
+                assert wait_until(lambda n=n: len(jobs) == n, 30, 0.002)
+        assert s("GET", BOX_URL).status_code == 200
+        for fd in jobs:
+            os.close(fd)
+
+
 def test_many_bodies_and_outputs_together_are_bounded():
     with Server(MAX_EXEC_OUTPUT_BYTES=1 << 26) as s:
 
