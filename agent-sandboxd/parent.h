@@ -124,6 +124,12 @@ void tls_start(struct parent *);
 void tls_reload(struct parent *);
 void tls_answer(struct process *, struct msg *);
 
+/* keysfile.c: opens AGENT_SANDBOX_KEYS_FILE, if there is one, and sends it to managerd. 0, or -1
+ * and why. */
+int keys_send(struct parent *, char *why, size_t size);
+/* The same at SIGHUP: a file that is wrong costs a line in the log. */
+void keys_reload(struct parent *);
+
 /* start.c: all long-lived programs with the channels between them. Out of descriptors or processes:
  * fatal. */
 void start_all(struct parent *);

@@ -114,6 +114,7 @@ send_setup(struct parent *p, struct process *proc)
 	    .unfiltered = p->unfiltered,
 	    .log_level = p->set.c.num[CFG_LOG_LEVEL]};
 	const char *path = "";
+	char why[PARENT_PATH_MAX + 128];
 	struct m_none none = {0};
 
 	if (proc->kind == PROG_MANAGERD) {
@@ -135,6 +136,8 @@ send_setup(struct parent *p, struct process *proc)
 	send_P_START(proc->chan, 0, &none, NULL, 0, -1);
 	if (proc->kind == PROG_EGRESSD)
 		resolv_send(p);
+	else if (proc->kind == PROG_MANAGERD && keys_send(p, why, sizeof(why)) == -1)
+		fatal_config("AGENT_SANDBOX_KEYS_FILE: %s", why);
 }
 
 void

@@ -309,6 +309,7 @@ watch_run(struct parent *p)
 		if (got_hup) {
 			got_hup = 0;
 			tls_reload(p);
+			keys_reload(p);
 		}
 		if (p->outcome == RUNNING)
 			check_ready(p);

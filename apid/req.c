@@ -64,7 +64,7 @@ req_new_id(void)
 }
 
 void
-req_ask(const struct req *r, struct m_ask *ask)
+req_ask(struct req *r, struct m_ask *ask)
 {
 	memset(ask, 0, sizeof(*ask));
 	if (r->has_key)
@@ -73,6 +73,8 @@ req_ask(const struct req *r, struct m_ask *ask)
 	ask->detail = r->detail;
 	snprintf(ask->peer, sizeof(ask->peer), "%s", r->peer.text);
 	memcpy(ask->addr, r->peer.addr, sizeof(ask->addr));
+	ask->again = r->asked;
+	r->asked = 1;
 	if (r->conn->ssl != NULL)
 		tls_subject(r->conn->ssl, ask->subject, sizeof(ask->subject));
 	snprintf(ask->request_id, sizeof(ask->request_id), "%s", r->request_id);

@@ -45,6 +45,7 @@ struct req {
 	uint8_t has_key;
 	uint8_t detail;
 	uint8_t authed;     /* managerd knows the key */
+	uint8_t asked;      /* managerd was asked for something, and has counted it */
 	uint8_t started;    /* the head of the answer is out */
 	uint8_t leave_ends; /* a client that closes its side has gone; else it may still read */
 	uint8_t goes_on;   /* what it began needs no client: one that has gone may lose its place */
@@ -71,7 +72,7 @@ void req_begin(struct req *);
 void req_over(struct req *);
 
 /* Fills in who asks. */
-void req_ask(const struct req *, struct m_ask *);
+void req_ask(struct req *, struct m_ask *);
 /* A header of the answer. */
 void req_header(struct req *, const char *name, const char *value);
 /* Answers with JSON (taken from body, which may be NULL for 204). */

@@ -95,6 +95,7 @@ req_authenticate(struct req *r, void (*then)(struct req *))
 		return;
 	}
 	req_ask(r, &auth.ask);
+	auth.scope = r->route->scope;
 	send_AUTH(apid.managerd, r->call, &auth, NULL, 0, -1);
 }
 

@@ -11,8 +11,8 @@
 #include "common/ids.h"
 
 static const struct route routes[] = {
-#define ROUTE_X_ROW(method, body, access, pattern, handler) \
-	{METHOD_##method, BODY_##body, ACCESS_##access, pattern, handler},
+#define ROUTE_X_ROW(method, body, access, scope, pattern, handler) \
+	{METHOD_##method, BODY_##body, ACCESS_##access, SCOPE_##scope, pattern, handler},
     ROUTE_TABLE(ROUTE_X_ROW)};
 
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))

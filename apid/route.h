@@ -9,6 +9,7 @@ struct route {
 	uint8_t method; /* enum method; HEAD goes where GET goes */
 	uint8_t body;   /* enum route_body */
 	uint8_t access; /* enum route_access */
+	uint8_t scope;  /* enum keys_scope; 0: none */
 	const char *pattern;
 	void (*handler)(struct req *);
 };
@@ -20,7 +21,7 @@ void route_request(struct req *);
 int run_has(uint64_t sandbox);
 
 /* The handlers, one file per noun. */
-#define ROUTE_X_HANDLER(method, body, access, pattern, handler) void handler(struct req *);
+#define ROUTE_X_HANDLER(method, body, access, scope, pattern, handler) void handler(struct req *);
 ROUTE_TABLE(ROUTE_X_HANDLER)
 
 #endif

@@ -386,6 +386,7 @@ run_make(struct run *run)
 	int fd;
 
 	m.memory_mb = want->memory_mb;
+	m.keep = want->snapshot;
 	m.ttl_s = life < most ? life : most;
 	m.snapshot = want->from;
 	m.egress = want->egress != NULL;

@@ -57,6 +57,8 @@ check_keys(const struct config *c, char *text)
 			    NAME(API_KEYS) ": a key is at most %d visible ASCII characters",
 			    KEY_MAX);
 	}
+	if (*c->str[CFG_KEYS_FILE] != '\0')
+		return 0;
 	if (count == 0 && !c->num[CFG_INSECURE_NO_AUTH])
 		return config_refuse(
 		    text, NAME(API_KEYS) ": is required; make a key with: agent-sandbox keygen");

@@ -12,17 +12,26 @@
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/audit.h"
-#include "managerd/auth.h"
+#include "managerd/keys.h"
 #include "managerd/request.h"
+#include "managerd/tenant.h"
 #include "proto/dial.h"
+
+#define REASONS_MAX 24
 
 static int fd = -1;
 static off_t size;    /* of the whole lines */
 static char prev[65]; /* SHA-256 of the last one */
 static uint64_t lost; /* lines that could not be written */
 static int dirty;
-static int refused;     /* in this second */
-static uint64_t unseen; /* refusals of this second without a line */
+static int refused; /* in this second */
+
+/* Refusals of this second without a line, by reason; the last one is for those beyond. */
+static struct unseen {
+	const char *reason;
+	uint32_t status;
+	uint64_t count;
+} unseen[REASONS_MAX];
 
 static void
 hash_line(const char *line, size_t len)
@@ -78,9 +87,9 @@ text_json(const char *text)
 }
 
 static json_t *
-key_json(int key)
+name_json(const char *name)
 {
-	return key == AUTH_ANYONE ? json_null() : json_sprintf("key%d", key + 1);
+	return name[0] == '\0' ? json_null() : json_string(name);
 }
 
 void
@@ -89,10 +98,11 @@ audit_request(const struct request *rq, uint32_t status, const int32_t *exit_cod
 	json_t *entry;
 	char hex[65];
 
-	entry = json_pack("{s:o, s:o, s:o, s:s, s:s?, s:i, s:I}", "request_id",
-	    text_json(rq->request_id), "key", key_json(rq->key), "peer", text_json(rq->peer),
-	    "action", rq->action, "target", rq->target[0] == '\0' ? NULL : rq->target, "status",
-	    (int)status, "duration_us", (json_int_t)(time_boot_us() - rq->began_us));
+	entry = json_pack("{s:o, s:o, s:s, s:o, s:s, s:s?, s:i, s:I}", "request_id",
+	    text_json(rq->request_id), "key", name_json(rq->key_name), "tenant", rq->tenant->name,
+	    "peer", text_json(rq->peer), "action", rq->action, "target",
+	    rq->target[0] == '\0' ? NULL : rq->target, "status", (int)status, "duration_us",
+	    (json_int_t)(time_boot_us() - rq->began_us));
 	if (entry != NULL && rq->has_args) {
 		hex_encode(rq->args_sha256, sizeof(rq->args_sha256), hex);
 		json_object_set_new(entry, "args_sha256", json_string(hex));
@@ -103,17 +113,33 @@ audit_request(const struct request *rq, uint32_t status, const int32_t *exit_cod
 	audit_append(entry);
 }
 
+/* The reasons are constants: those of one are one string. */
+static void
+count_unseen(uint32_t status, const char *reason)
+{
+	struct unseen *u = unseen;
+
+	while (u->count > 0 && u < &unseen[REASONS_MAX - 1] &&
+	       (u->reason != reason || u->status != status))
+		u++;
+	u->reason = reason;
+	u->status = status;
+	u->count++;
+}
+
 void
-audit_refused(const struct m_ask *ask, const char *action)
+audit_refused(const struct m_ask *ask, const struct key *key, const char *action, uint32_t status,
+    const char *reason)
 {
 	if (refused >= AUDIT_REFUSALS) {
-		unseen++;
+		count_unseen(status, reason);
 		return;
 	}
 	refused++;
-	audit_append(json_pack("{s:o, s:n, s:o, s:s, s:n, s:i, s:s}", "request_id",
-	    text_json(ask->request_id), "key", "peer", text_json(ask->peer), "action", action,
-	    "target", "status", 401, "reason", "no valid key"));
+	audit_append(json_pack("{s:o, s:o, s:s?, s:o, s:s, s:n, s:i, s:s}", "request_id",
+	    text_json(ask->request_id), "key", name_json(key != NULL ? key->k.name : ""), "tenant",
+	    key != NULL ? key->tenant->name : NULL, "peer", text_json(ask->peer), "action", action,
+	    "target", "status", (int)status, "reason", reason));
 }
 
 void
@@ -160,12 +186,14 @@ audit_dials(uint64_t sandbox, unsigned count)
 void
 audit_tick(void)
 {
+	struct unseen *u;
 
-	if (unseen > 0)
+	for (u = unseen; u < &unseen[REASONS_MAX] && u->count > 0; u++) {
 		audit_append(json_pack("{s:s, s:I, s:i, s:s}", "action", "refusals", "count",
-		    (json_int_t)unseen, "status", 401, "reason", "no valid key"));
+		    (json_int_t)u->count, "status", (int)u->status, "reason", u->reason));
+		u->count = 0;
+	}
 	refused = 0;
-	unseen = 0;
 	if (dirty && fdatasync(fd) == -1)
 		log_warn("the audit log");
 	dirty = 0;

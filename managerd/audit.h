@@ -12,14 +12,17 @@ struct request;
 
 #define AUDIT_FILE "audit.log"
 #define AUDIT_LINE_MAX 4096
-#define AUDIT_REFUSALS 10 /* lines a second without a valid key */
+#define AUDIT_REFUSALS 10 /* lines a second */
 
 /* Opens or makes it in the current root; a torn last line becomes a "recovered" entry. Fatal. base
  * may be NULL. */
 void audit_open(struct event_base *);
 void audit_request(const struct request *, uint32_t status, const int32_t *exit_code);
-/* A request without a valid key. */
-void audit_refused(const struct m_ask *, const char *action);
+/* A request that was not let in. key: whose key it is, or NULL. Lines beyond AUDIT_REFUSALS in a
+ * second are only counted, by reason. */
+struct key;
+void audit_refused(const struct m_ask *, const struct key *, const char *action, uint32_t status,
+    const char *reason);
 /* Something that managerd did by itself: a time to live that was over, a sandbox that the engine
  * lost. */
 void audit_own(const char *action, const char *target, const char *why);

@@ -28,6 +28,7 @@ box_new(uint64_t id)
 		id = id_new();
 	box->id = id;
 	box->generation = box->top = 1;
+	box->tenant = tenant_default();
 	TAILQ_INIT(&box->waiting);
 	TAILQ_INIT(&box->running);
 	LIST_INSERT_HEAD(&table[id % BUCKETS], box, bucket);
@@ -39,8 +40,10 @@ box_free(struct box *box)
 {
 	if (box->session != NULL || !TAILQ_EMPTY(&box->waiting) || !TAILQ_EMPTY(&box->running))
 		fatalx("a sandbox was freed that is in use");
-	if (box->listed)
+	if (box->listed) {
 		TAILQ_REMOVE(&boxes, box, order);
+		TAILQ_REMOVE(&box->tenant->boxes, box, own);
+	}
 	LIST_REMOVE(box, bucket);
 	spec_clear(&box->spec);
 	free(box);
@@ -79,6 +82,13 @@ box_list(struct box *box)
 		TAILQ_INSERT_HEAD(&boxes, box, order);
 	else
 		TAILQ_INSERT_AFTER(&boxes, at, box, order);
+	TAILQ_FOREACH_REVERSE(at, &box->tenant->boxes, box_list, own)
+	if (box_order(&at, &box) < 0)
+		break;
+	if (at == NULL)
+		TAILQ_INSERT_HEAD(&box->tenant->boxes, box, own);
+	else
+		TAILQ_INSERT_AFTER(&box->tenant->boxes, at, box, own);
 	box->listed = 1;
 }
 
@@ -86,6 +96,7 @@ void
 box_list_loaded(struct box *box)
 {
 	TAILQ_INSERT_TAIL(&boxes, box, order);
+	TAILQ_INSERT_TAIL(&box->tenant->boxes, box, own);
 	box->listed = 1;
 }
 
@@ -105,7 +116,11 @@ box_sort(void)
 	qsort(all, n, sizeof(struct box *), box_order);
 	TAILQ_INIT(&boxes);
 	for (i = 0; i < n; i++)
+		TAILQ_INIT(&all[i]->tenant->boxes);
+	for (i = 0; i < n; i++) {
 		TAILQ_INSERT_TAIL(&boxes, all[i], order);
+		TAILQ_INSERT_TAIL(&all[i]->tenant->boxes, all[i], own);
+	}
 	free(all);
 }
 

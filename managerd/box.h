@@ -8,6 +8,7 @@
 #include "managerd/engine.h"
 #include "managerd/idem.h"
 #include "managerd/spec.h"
+#include "managerd/tenant.h"
 #include "proto/managerd_dockerd.h"
 
 struct job;
@@ -31,17 +32,21 @@ struct box {
 	struct spec spec;
 	int64_t created_us;
 	int64_t expires_us;
-	int64_t deadline_us; /* CLOCK_BOOTTIME: what counts, for as long as the machine is up */
-	char boot[40];       /* of which boot */
-	uint64_t source;     /* snapshot, or 0 */
+	int64_t deadline_us;   /* CLOCK_BOOTTIME: what counts, for as long as the machine is up */
+	char boot[40];         /* of which boot */
+	uint64_t source;       /* snapshot, or 0 */
+	struct tenant *tenant; /* whose it is */
 	struct idem idem;
 	int renewing; /* its container is being replaced (renew.h) */
 
 	/* only in memory */
 	TAILQ_ENTRY(box) order; /* oldest first, when listed */
+	TAILQ_ENTRY(box) own;   /* of its tenant, likewise */
 	LIST_ENTRY(box) bucket;
-	int listed; /* clients may see it: it was ready once */
-	int run;    /* for one run: never listed, never on disk */
+	int listed;      /* clients may see it: it was ready once */
+	int run;         /* for one run: never listed, never on disk */
+	uint32_t runner; /* the serial of the key that it is for */
+	uint8_t runner_addr[16];
 	struct session *session;
 	int starting; /* session.c is getting it a session */
 	int inspecting;
@@ -66,7 +71,6 @@ struct box {
 	uint32_t end_reason;       /* BOX_DESTROYING: enum session_end */
 };
 
-TAILQ_HEAD(box_list, box);
 extern struct box_list boxes; /* listed ones, oldest first */
 extern char box_boot[40];     /* this boot's id; "": not known */
 

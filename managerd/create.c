@@ -15,6 +15,7 @@
 #include "managerd/engine.h"
 #include "managerd/manager.h"
 #include "managerd/policy.h"
+#include "managerd/quota.h"
 #include "managerd/session.h"
 #include "managerd/snap.h"
 #include "managerd/start.h"
@@ -145,6 +146,7 @@ on_ready(struct bring *b)
 
 struct idem_search {
 	const struct idem *asked;
+	const struct tenant *tenant;
 	struct box *same;
 	int conflict;
 };
@@ -154,7 +156,7 @@ idem_look(struct box *box, void *arg)
 {
 	struct idem_search *search = arg;
 
-	if (box->state == BOX_DESTROYING)
+	if (box->state == BOX_DESTROYING || box->tenant != search->tenant)
 		return;
 	switch (idem_judge(&box->idem, search->asked)) {
 	case IDEM_SAME:
@@ -188,7 +190,7 @@ create_wait(struct create *c, const struct request *rq)
 static int
 create_repeated(struct request *rq, const struct idem *idem)
 {
-	struct idem_search search = {.asked = idem};
+	struct idem_search search = {.asked = idem, .tenant = rq->tenant};
 
 	if (!idem->given)
 		return 0;
@@ -204,12 +206,14 @@ create_repeated(struct request *rq, const struct idem *idem)
 	return 1;
 }
 
-/* Whether there may be one more; else the request is answered. */
+/* Whether there may be one more like that; else the request is answered. */
 static int
-create_room(struct request *rq)
+create_room(struct request *rq, const struct spec *spec)
 {
 	size_t max = CFG(MAX_SANDBOXES);
 
+	if (quota_sandbox(rq, spec) == -1)
+		return -1;
 	if (box_count() >= max)
 		request_retry(rq, 429, 5,
 		    "the limit of %zu sandboxes is reached; delete one or try again later", max);
@@ -233,7 +237,7 @@ create_begin(struct request *rq, struct spec *spec, const struct idem *idem, int
 		request_reply(rq, 502, "%s", engine_why());
 		goto refused;
 	}
-	if (create_room(rq) == -1)
+	if (create_room(rq, spec) == -1)
 		goto refused;
 	if ((c = calloc(1, sizeof(*c))) == NULL)
 		fatal("create");
@@ -245,6 +249,11 @@ create_begin(struct request *rq, struct spec *spec, const struct idem *idem, int
 	}
 	box->state = BOX_CREATING;
 	box->run = run;
+	if (run) {
+		box->runner = rq->key;
+		memcpy(box->runner_addr, rq->addr, sizeof(box->runner_addr));
+	}
+	box->tenant = rq->tenant;
 	box->spec = *spec;
 	memset(spec, 0, sizeof(*spec));
 	box->idem = *idem;
@@ -273,7 +282,7 @@ static void
 tristates_check(const struct m_create *ask)
 {
 	if (ask->network > NOT_GIVEN || ask->read_only > NOT_GIVEN || ask->run > 1 ||
-	    ask->egress > 1)
+	    ask->egress > 1 || ask->keep > 1)
 		fatalx("apid sent neither yes nor no");
 }
 
@@ -296,7 +305,7 @@ create_request(struct request *rq, struct msg *m)
 	struct spec spec = {0};
 	struct create_input in = {0};
 	struct policy policy;
-	const struct snap *snap = ask->snapshot != 0 ? snap_find(ask->snapshot) : NULL;
+	const struct snap *snap = ask->snapshot != 0 ? snap_seen(rq, ask->snapshot) : NULL;
 	struct idem idem;
 	int64_t ttl_s;
 	char text[TEXT_MAX];
@@ -341,7 +350,7 @@ fork_request(struct request *rq, struct msg *m)
 	idem_read(&idem, ask);
 	if (create_repeated(rq, &idem))
 		return;
-	if ((snap = snap_find(ask->snapshot)) == NULL) {
+	if ((snap = snap_seen(rq, ask->snapshot)) == NULL) {
 		request_no_snapshot(rq, ask->snapshot);
 		return;
 	}

@@ -66,7 +66,10 @@ box_destroy(struct box *box, uint32_t reason, struct request *rq)
 			fatal("destroy");
 		memcpy(box->op, rq, sizeof(*rq));
 	} else {
-		audit_own(reason == END_EXPIRED ? "expire" : "lose", id, reason_text(reason));
+		audit_own(reason == END_EXPIRED   ? "expire"
+			  : reason == END_DELETED ? "delete"
+						  : "lose",
+		    id, reason_text(reason));
 		log_info("%s", text);
 	}
 	box->state = BOX_DESTROYING;
@@ -78,7 +81,7 @@ box_destroy(struct box *box, uint32_t reason, struct request *rq)
 	start_end(box, reason);
 	dial_forget(box);
 	if (!box->run)
-		gone_add(box->id, reason);
+		gone_add(box->id, box->tenant, reason);
 	wreck_add(&what, box->container, on_destroyed, box);
 }
 

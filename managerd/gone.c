@@ -10,14 +10,16 @@
 
 static struct {
 	uint64_t sandbox;
+	const struct tenant *tenant;
 	int64_t at_us; /* CLOCK_BOOTTIME */
 	uint32_t reason;
 } ring[GONE_MAX];
 static size_t next;
 
 void
-gone_add(uint64_t sandbox, uint32_t reason)
+gone_add(uint64_t sandbox, const struct tenant *tenant, uint32_t reason)
 {
+	ring[next].tenant = tenant;
 	ring[next].sandbox = sandbox;
 	ring[next].at_us = time_boot_us();
 	ring[next].reason = reason;
@@ -25,12 +27,13 @@ gone_add(uint64_t sandbox, uint32_t reason)
 }
 
 const char *
-gone_why(uint64_t sandbox)
+gone_why(uint64_t sandbox, const struct tenant *tenant)
 {
 	size_t i;
 
 	for (i = 0; i < GONE_MAX; i++) {
-		if (ring[i].sandbox != sandbox || time_boot_us() - ring[i].at_us > GONE_US)
+		if (ring[i].sandbox != sandbox || (tenant != NULL && ring[i].tenant != tenant) ||
+		    time_boot_us() - ring[i].at_us > GONE_US)
 			continue;
 		switch (ring[i].reason) {
 		case END_DELETED:

@@ -10,7 +10,9 @@
 #include "managerd/engine.h"
 #include "managerd/fds.h"
 #include "managerd/jobs.h"
+#include "managerd/keys.h"
 #include "managerd/manager.h"
+#include "managerd/quota.h"
 #include "managerd/reconcile.h"
 #include "managerd/session.h"
 #include "managerd/start.h"
@@ -28,6 +30,8 @@ job_free(struct job *job)
 {
 	if (job->fd != -1)
 		close(job->fd);
+	if (job->type == MSG_S_EXEC)
+		job->rq.tenant->execs--;
 	if (job->snap != NULL)
 		snap_free(job->snap);
 	free(job->tail);
@@ -45,6 +49,8 @@ job_new(uint32_t type, const struct request *rq, struct msg *m)
 	job->id = ++last_id;
 	job->type = type;
 	job->rq = *rq;
+	if (type == MSG_S_EXEC)
+		rq->tenant->execs++;
 	job->tail_len = m->tail_len;
 	memcpy(job->tail, m->tail, m->tail_len);
 	job->tail[m->tail_len] = '\0';
@@ -99,7 +105,8 @@ request_box(struct request *rq, uint64_t id)
 
 	request_target(rq, "sb_", id);
 	id_text(text, "sb_", id);
-	if (box == NULL || !(box_shown(box) || box_serves_run(box))) {
+	if (box == NULL || !(box->run ? box_serves_run(box) && box->runner == rq->key
+				      : box_shown(box) && request_may_see(rq, box->tenant))) {
 		request_no_sandbox(rq, id);
 		return NULL;
 	}
@@ -190,6 +197,10 @@ job_exec(struct request *rq, struct msg *m)
 		close(fd);
 		request_reply(rq, 400,
 		    "timeout_seconds: must be above 0 and at most %g on this server", max_us / 1e6);
+		return;
+	}
+	if (quota_exec(rq) == -1) {
+		close(fd);
 		return;
 	}
 	job = job_new(MSG_S_EXEC, rq, m);
@@ -307,6 +318,38 @@ jobs_fail_running(struct box *box, uint32_t status)
 		} else
 			request_ended(&job->rq, status, NULL);
 		job_free(job);
+	}
+}
+
+static int
+job_revoked(const struct job *job, int64_t now_s)
+{
+	const struct request *rq = &job->rq;
+
+	return job->type != MSG_S_SNAPSHOT && !job->revoked &&
+	       !keys_still(rq->key, rq->addr, rq->scope, now_s);
+}
+
+void
+jobs_revoke(struct box *box, int64_t now_s)
+{
+	static const char text[] = "the key was revoked";
+	struct m_s_stop stop = {.status = 401};
+	struct job *job, *next;
+
+	TAILQ_FOREACH_SAFE (job, &box->waiting, entry, next) {
+		if (!job_revoked(job, now_s))
+			continue;
+		TAILQ_REMOVE(&box->waiting, job, entry);
+		box->nwaiting--;
+		request_reply(&job->rq, 401, "%s", text);
+		job_free(job);
+	}
+	TAILQ_FOREACH (job, &box->running, entry) {
+		if (box->session == NULL || box->session->chan == NULL || !job_revoked(job, now_s))
+			continue;
+		job->revoked = 1;
+		send_S_STOP(box->session->chan, job->id, &stop, text, sizeof(text) - 1, -1);
 	}
 }
 

@@ -13,6 +13,7 @@ struct job {
 	uint64_t id;
 	uint32_t type; /* MSG_S_EXEC … */
 	int writes;    /* needs free space */
+	int revoked;   /* its session was told to end it */
 	struct request rq;
 	union {
 		struct m_job_exec exec;
@@ -39,6 +40,8 @@ void jobs_fail_waiting(struct box *, uint32_t status, const char *text);
 void jobs_fail_running(struct box *, uint32_t status);
 /* A session's word as a status that there is. */
 uint32_t job_status(const struct m_job_end *);
+/* Ends those of the sandbox whose key may not do that any more. */
+void jobs_revoke(struct box *, int64_t now_s);
 /* From the session; -1: there is no such job. */
 int job_end(struct box *, uint64_t id, const struct m_job_end *, const char *text);
 int job_snapped(struct box *, uint64_t id, const struct m_s_snapped *);

@@ -12,15 +12,17 @@
 #include "common/chan_event.h"
 #include "common/log.h"
 #include "managerd/audit.h"
-#include "managerd/auth.h"
 #include "managerd/destroy.h"
 #include "managerd/dial.h"
 #include "managerd/egress.h"
 #include "managerd/engine.h"
 #include "managerd/instance.h"
+#include "managerd/keys.h"
+#include "managerd/keysfile.h"
 #include "managerd/load.h"
 #include "managerd/manager.h"
 #include "managerd/pool.h"
+#include "managerd/revoke.h"
 #include "managerd/session.h"
 #include "managerd/store.h"
 #include "proto/apid_managerd.h"
@@ -32,7 +34,7 @@
 #define DRAIN_STEPS 150 /* of that, after apid has ended; less than the parent waits */
 
 struct manager mgr;
-struct auth auth;
+static int ready_wanted; /* it waits for the keys only */
 
 void
 parent_message(struct chan *c, struct msg *m)
@@ -50,6 +52,11 @@ parent_message(struct chan *c, struct msg *m)
 		break;
 	case MSG_P_PARTIAL:
 		mgr.partial = 1;
+		break;
+	case MSG_P_KEYS:
+		keysfile_arrived(msg_take_fd(m));
+		if (ready_wanted)
+			manager_ready();
 		break;
 	case MSG_P_DRAIN:
 		pool_drain();
@@ -115,7 +122,8 @@ manager_ready(void)
 {
 	static int told;
 
-	if (told)
+	ready_wanted = 1;
+	if (told || !keysfile_known())
 		return;
 	told = 1;
 	/* After a restart the port is open already: what came meanwhile has waited in the channel.
@@ -127,17 +135,19 @@ manager_ready(void)
 }
 
 static void
-keys_load(void)
+keys_configured(void)
 {
 	char *keys = CFG_TEXT(API_KEYS);
 
-	if (auth_load(&auth, keys) == -1)
+	if (keys_load(keys) == -1)
 		fatal_config("AGENT_SANDBOX_API_KEYS: at most %d keys, each at least %d characters",
-		    AUTH_KEYS_MAX, AUTH_KEY_MIN);
+		    KEYS_MAX, KEYS_TEXT_MIN);
 	explicit_bzero(keys, strlen(keys));
-	auth.open = CFG(INSECURE_NO_AUTH) != 0 && auth.count == 0;
-	if (auth.count == 0 && !auth.open)
+	if (keys_count() > 0 || *CFG_TEXT(KEYS_FILE) != '\0')
+		return;
+	if (!CFG(INSECURE_NO_AUTH))
 		fatal_config("AGENT_SANDBOX_API_KEYS: no key is configured");
+	keys_open();
 }
 
 /* From here on in canonical form, in the configuration itself. */
@@ -165,7 +175,7 @@ static void
 warm_up(void)
 {
 	json_object_seed(0); /* opens a file once */
-	keys_load();         /* libcrypto reads its configuration */
+	keys_configured();   /* libcrypto reads its configuration */
 	egress_load();
 	instance_warm();
 }
@@ -206,6 +216,7 @@ main(void)
 	pool_start();
 	load_finish();
 	reap_start();
+	revoke_start();
 	if (event_base_dispatch(mgr.base) == -1)
 		fatalx("event loop");
 	return 0;

@@ -5,7 +5,6 @@
 #include "common/child.h"
 #include "common/confine.h"
 
-struct auth;
 struct event_base;
 
 struct manager {
@@ -21,7 +20,6 @@ struct manager {
 
 extern struct manager mgr;
 extern const struct confine managerd_confine;
-extern struct auth auth;
 
 #define CFG(key) (mgr.child.config.num[CFG_##key])
 #define CFG_TEXT(key) (mgr.child.config.str[CFG_##key])

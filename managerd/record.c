@@ -143,14 +143,15 @@ char *
 record_box_encode(const struct box *box)
 {
 	return text_of(json_pack(
-	    "{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o*, s:o*}",
+	    "{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:s, s:o*, s:o*}",
 	    "version", RECORD_VERSION, "id", id_encode("sb_", box->id), "state",
 	    box_state_name(box->state), "generation", (json_int_t)box->generation, "top_generation",
 	    (json_int_t)box->top, "container", box->container, "created_us",
 	    (json_int_t)box->created_us, "expires_us", (json_int_t)box->expires_us, "deadline_us",
 	    (json_int_t)box->deadline_us, "boot", box->boot, "source_snapshot",
 	    id_encode("snap_", box->source), "idempotency", idem_encode(&box->idem), "spec",
-	    spec_encode(&box->spec), "renewing", box->renewing ? json_true() : NULL, "pool",
+	    spec_encode(&box->spec), "tenant", box->tenant->name, "renewing",
+	    box->renewing ? json_true() : NULL, "pool",
 	    box->pool != 0 ? id_encode("pool_", box->pool) : NULL));
 }
 
@@ -160,12 +161,12 @@ record_snap_encode(const struct snap *snap)
 	char sha256[65];
 
 	hex_encode(snap->sha256, sizeof(snap->sha256), sha256);
-	return text_of(json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:s?, s:o}", "version",
-	    RECORD_VERSION, "id", id_encode("snap_", snap->id), "sandbox",
+	return text_of(json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:s?, s:o, s:s}",
+	    "version", RECORD_VERSION, "id", id_encode("snap_", snap->id), "sandbox",
 	    id_encode("sb_", snap->sandbox), "parent", id_encode("snap_", snap->parent),
 	    "created_us", (json_int_t)snap->created_us, "size_bytes", (json_int_t)snap->size_bytes,
 	    "stored_bytes", (json_int_t)snap->stored_bytes, "sha256", sha256, "name", snap->name,
-	    "spec", spec_encode(&snap->spec)));
+	    "spec", spec_encode(&snap->spec), "tenant", snap->tenant->name));
 }
 
 static int
@@ -192,24 +193,37 @@ container_decode(const char *text, char *container, size_t size)
 	return 0;
 }
 
+/* One without a name was made before there were tenants. */
+static int
+tenant_decode(const char *name, struct tenant **tenant)
+{
+	if (name != NULL && !keys_name_valid(name))
+		return -1;
+	*tenant = name != NULL ? tenant_get(name) : tenant_default();
+	return 0;
+}
+
 static int
 box_decode(json_t *root, struct box *box)
 {
 	json_t *id, *source, *idem, *spec, *pool = NULL;
 	json_int_t generation, top, created, expires, deadline;
-	const char *state, *container, *boot;
+	const char *state, *container, *boot, *tenant = NULL;
 	uint64_t got;
 	int version;
 
 	if (json_unpack(root,
-		"{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s?b, s?o !}",
+		"{s:i, s:o, s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s?s, s?b, s?o "
+		"!}",
 		"version", &version, "id", &id, "state", &state, "generation", &generation,
 		"top_generation", &top, "container", &container, "created_us", &created,
 		"expires_us", &expires, "deadline_us", &deadline, "boot", &boot, "source_snapshot",
-		&source, "idempotency", &idem, "spec", &spec, "renewing", &box->renewing, "pool",
-		&pool) != 0)
+		&source, "idempotency", &idem, "spec", &spec, "tenant", &tenant, "renewing",
+		&box->renewing, "pool", &pool) != 0)
 		return -1;
 	if (version != RECORD_VERSION || id_decode(id, "sb_", &got) == -1 || got != box->id)
+		return -1;
+	if (tenant_decode(tenant, &box->tenant) == -1)
 		return -1;
 	if (pool != NULL && id_decode(pool, "pool_", &box->pool) == -1)
 		return -1;
@@ -233,20 +247,22 @@ snap_decode(json_t *root, struct snap *snap)
 {
 	json_t *id, *sandbox, *parent, *name, *spec;
 	json_int_t created, size, stored;
-	const char *sha256;
+	const char *sha256, *tenant = NULL;
 	uint64_t got;
 	int version;
 
-	if (json_unpack(root, "{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:o, s:o !}", "version",
-		&version, "id", &id, "sandbox", &sandbox, "parent", &parent, "created_us", &created,
-		"size_bytes", &size, "stored_bytes", &stored, "sha256", &sha256, "name", &name,
-		"spec", &spec) != 0)
+	if (json_unpack(root, "{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:o, s:o, s?s !}",
+		"version", &version, "id", &id, "sandbox", &sandbox, "parent", &parent,
+		"created_us", &created, "size_bytes", &size, "stored_bytes", &stored, "sha256",
+		&sha256, "name", &name, "spec", &spec, "tenant", &tenant) != 0)
 		return -1;
 	if (version != RECORD_VERSION || id_decode(id, "snap_", &got) == -1 || got != snap->id)
 		return -1;
 	if (id_decode(sandbox, "sb_", &snap->sandbox) == -1 ||
 	    id_decode(parent, "snap_", &snap->parent) == -1 ||
 	    hex_decode(sha256, snap->sha256, sizeof(snap->sha256)) == -1)
+		return -1;
+	if (tenant_decode(tenant, &snap->tenant) == -1)
 		return -1;
 	if (snap->sandbox == 0 || created < 0 || size < 0 || stored < 0)
 		return -1;

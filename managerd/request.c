@@ -9,23 +9,36 @@
 #include "managerd/audit.h"
 #include "managerd/box.h"
 #include "managerd/gone.h"
+#include "managerd/keys.h"
 #include "managerd/manager.h"
 #include "managerd/request.h"
 #include "managerd/snap.h"
 
 void
-request_begin(struct request *rq, uint64_t id, const struct m_ask *ask, int key, const char *action)
+request_begin(struct request *rq, uint64_t id, const struct m_ask *ask, const struct key *key,
+    uint8_t scope, const char *action)
 {
 	memset(rq, 0, sizeof(*rq));
 	rq->id = id;
-	rq->key = key;
+	rq->tenant = key->tenant;
+	rq->key = key->serial;
+	rq->scope = scope;
+	rq->admin = (key->scopes & SCOPE_ADMIN) != 0;
+	memcpy(rq->addr, ask->addr, sizeof(rq->addr));
 	rq->detail = ask->detail;
 	rq->action = action;
 	if (action == NULL)
 		return;
+	strlcpy(rq->key_name, key->k.name, sizeof(rq->key_name));
 	strlcpy(rq->peer, ask->peer, sizeof(rq->peer));
 	strlcpy(rq->request_id, ask->request_id, sizeof(rq->request_id));
 	rq->began_us = time_boot_us();
+}
+
+int
+request_may_see(const struct request *rq, const struct tenant *tenant)
+{
+	return rq->tenant == tenant || rq->admin;
 }
 
 void
@@ -92,7 +105,7 @@ request_accepted(struct request *rq)
 }
 
 size_t
-send_sandbox(uint64_t id, const struct box *box)
+send_sandbox(const struct request *rq, const struct box *box)
 {
 	struct m_sandbox m = {
 	    .id = box->id,
@@ -113,6 +126,8 @@ send_sandbox(uint64_t id, const struct box *box)
 
 	m.status = box->state == BOX_RUNNING || box->state == BOX_ROLLING_BACK ? SANDBOX_RUNNING
 									       : SANDBOX_STOPPED;
+	if (rq->admin)
+		strlcpy(m.tenant, box->tenant->name, sizeof(m.tenant));
 	memcpy(tail, box->spec.image, n);
 	if (box->spec.labels.len > 0)
 		memcpy(tail + n, box->spec.labels.bytes, box->spec.labels.len);
@@ -120,12 +135,12 @@ send_sandbox(uint64_t id, const struct box *box)
 	if (egress > 0)
 		memcpy(tail + n, box->spec.egress, egress);
 	n += egress;
-	send_SANDBOX(mgr.apid, id, &m, tail, n, -1);
+	send_SANDBOX(mgr.apid, rq->id, &m, tail, n, -1);
 	return n;
 }
 
 size_t
-send_snapshot(uint64_t id, const struct snap *snap)
+send_snapshot(const struct request *rq, const struct snap *snap)
 {
 	struct m_snapshot m = {
 	    .id = snap->id,
@@ -140,10 +155,12 @@ send_snapshot(uint64_t id, const struct snap *snap)
 	size_t n = strlen(snap->spec.image) + 1, len = snap->name == NULL ? 0 : strlen(snap->name);
 
 	memcpy(m.sha256, snap->sha256, sizeof(m.sha256));
+	if (rq->admin)
+		strlcpy(m.tenant, snap->tenant->name, sizeof(m.tenant));
 	memcpy(tail, snap->spec.image, n);
 	if (len > 0)
 		memcpy(tail + n, snap->name, len);
-	send_SNAPSHOT(mgr.apid, id, &m, tail, n + len, -1);
+	send_SNAPSHOT(mgr.apid, rq->id, &m, tail, n + len, -1);
 	return n + len;
 }
 
@@ -154,7 +171,7 @@ request_sandbox(struct request *rq, const struct box *box)
 		request_target(rq, "sb_", box->id);
 	request_ended(rq, 200, NULL);
 	if (rq->id != 0)
-		send_sandbox(rq->id, box);
+		send_sandbox(rq, box);
 	rq->id = 0;
 }
 
@@ -163,8 +180,16 @@ request_snapshot(struct request *rq, const struct snap *snap)
 {
 	request_ended(rq, 200, NULL);
 	if (rq->id != 0)
-		send_snapshot(rq->id, snap);
+		send_snapshot(rq, snap);
 	rq->id = 0;
+}
+
+struct snap *
+snap_seen(const struct request *rq, uint64_t id)
+{
+	struct snap *snap = snap_find(id);
+
+	return snap != NULL && request_may_see(rq, snap->tenant) ? snap : NULL;
 }
 
 void
@@ -174,7 +199,7 @@ request_no_sandbox(struct request *rq, uint64_t id)
 	const char *why;
 
 	id_text(text, "sb_", id);
-	if (rq->detail && (why = gone_why(id)) != NULL)
+	if (rq->detail && (why = gone_why(id, rq->admin ? NULL : rq->tenant)) != NULL)
 		request_reply(rq, 410, "sandbox %s is gone (%s)", text, why);
 	else
 		request_reply(rq, 404, "sandbox %s not found", text);

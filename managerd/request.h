@@ -7,11 +7,18 @@
 #include "proto/apid_managerd.h"
 
 struct box;
+struct key;
 struct snap;
+struct tenant;
 
 struct request {
 	uint64_t id; /* of apid's message; 0: nobody waits */
-	int key;     /* position of the key, or AUTH_ANYONE */
+	struct tenant *tenant;
+	uint32_t key;  /* its serial */
+	uint8_t scope; /* that it needs; enum keys_scope */
+	uint8_t admin; /* sees every tenant */
+	uint8_t addr[16];
+	char key_name[64]; /* for the audit log; "": nobody needs a key */
 	uint8_t detail;
 	uint8_t has_args; /* an exec */
 	uint32_t args_len;
@@ -24,8 +31,10 @@ struct request {
 };
 
 /* From what apid sent; ask was checked. */
-void
-request_begin(struct request *, uint64_t id, const struct m_ask *, int key, const char *action);
+void request_begin(struct request *, uint64_t id, const struct m_ask *, const struct key *,
+    uint8_t scope, const char *action);
+/* Whether what belongs to this tenant exists for who asks. */
+int request_may_see(const struct request *, const struct tenant *);
 void request_target(struct request *, const char *prefix, uint64_t id);
 
 /* Each of these is the final answer, and writes the audit line. */
@@ -35,6 +44,8 @@ void request_retry(struct request *, uint32_t status, uint32_t retry_after, cons
     __attribute__((format(printf, 4, 5)));
 void request_sandbox(struct request *, const struct box *);
 void request_snapshot(struct request *, const struct snap *);
+/* The snapshot, if there is one for who asks. */
+struct snap *snap_seen(const struct request *, uint64_t id);
 /* 404, or 410 for who asks for detail and the sandbox ended not long ago. */
 void request_no_sandbox(struct request *, uint64_t id);
 void request_no_snapshot(struct request *, uint64_t id);
@@ -46,7 +57,7 @@ void request_ended(struct request *, uint32_t status, const int32_t *exit_code);
 
 /* Items of a page. */
 /* Both return how many bytes the tail had. */
-size_t send_sandbox(uint64_t id, const struct box *);
-size_t send_snapshot(uint64_t id, const struct snap *);
+size_t send_sandbox(const struct request *, const struct box *);
+size_t send_snapshot(const struct request *, const struct snap *);
 
 #endif

@@ -162,8 +162,12 @@ rollback_request(struct request *rq, struct msg *m)
 
 	if ((box = request_box(rq, ask->sandbox)) == NULL)
 		return;
-	if ((snap = snap_find(ask->snapshot)) == NULL) {
+	if ((snap = snap_seen(rq, ask->snapshot)) == NULL) {
 		request_no_snapshot(rq, ask->snapshot);
+		return;
+	}
+	if (snap->tenant != box->tenant) { /* admin sees both */
+		request_reply(rq, 403, "the snapshot and the sandbox belong to different tenants");
 		return;
 	}
 	if (!engine_up()) {

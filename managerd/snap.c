@@ -26,6 +26,7 @@ snap_new(uint64_t id)
 	while (id == 0 || snap_find(id) != NULL)
 		id = id_new();
 	snap->id = id;
+	snap->tenant = tenant_default();
 	count++;
 	return snap;
 }
@@ -35,6 +36,8 @@ snap_free(struct snap *snap)
 {
 	if (snap_find(snap->id) == snap) {
 		TAILQ_REMOVE(&snaps, snap, order);
+		TAILQ_REMOVE(&snap->tenant->snaps, snap, own);
+		snap->tenant->snapshot_bytes -= snap->stored_bytes;
 		LIST_REMOVE(snap, bucket);
 	}
 	spec_clear(&snap->spec);
@@ -63,6 +66,7 @@ static void
 snap_listed(struct snap *snap)
 {
 	LIST_INSERT_HEAD(&table[snap->id % BUCKETS], snap, bucket);
+	snap->tenant->snapshot_bytes += snap->stored_bytes;
 	/* They may be a hundred times the rest, and only a fork needs them. */
 	strings_clear(&snap->spec.env);
 	strings_clear(&snap->spec.labels);
@@ -80,6 +84,13 @@ snap_list(struct snap *snap)
 		TAILQ_INSERT_HEAD(&snaps, snap, order);
 	else
 		TAILQ_INSERT_AFTER(&snaps, at, snap, order);
+	TAILQ_FOREACH_REVERSE(at, &snap->tenant->snaps, snap_list, own)
+	if (snap_order(&at, &snap) < 0)
+		break;
+	if (at == NULL)
+		TAILQ_INSERT_HEAD(&snap->tenant->snaps, snap, own);
+	else
+		TAILQ_INSERT_AFTER(&snap->tenant->snaps, at, snap, own);
 	snap_listed(snap);
 }
 
@@ -87,6 +98,7 @@ void
 snap_list_loaded(struct snap *snap)
 {
 	TAILQ_INSERT_TAIL(&snaps, snap, order);
+	TAILQ_INSERT_TAIL(&snap->tenant->snaps, snap, own);
 	snap_listed(snap);
 }
 
@@ -103,7 +115,11 @@ snap_sort(void)
 	qsort(all, n, sizeof(struct snap *), snap_order);
 	TAILQ_INIT(&snaps);
 	for (i = 0; i < n; i++)
+		TAILQ_INIT(&all[i]->tenant->snaps);
+	for (i = 0; i < n; i++) {
 		TAILQ_INSERT_TAIL(&snaps, all[i], order);
+		TAILQ_INSERT_TAIL(&all[i]->tenant->snaps, all[i], own);
+	}
 	free(all);
 }
 

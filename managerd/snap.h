@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "managerd/spec.h"
+#include "managerd/tenant.h"
 
 struct snap {
 	uint64_t id;
@@ -15,14 +16,15 @@ struct snap {
 	int64_t size_bytes;
 	int64_t stored_bytes;
 	uint8_t sha256[32];
-	char *name;       /* NULL: none */
-	struct spec spec; /* when listed without environment and labels: snap_spec() */
+	char *name;            /* NULL: none */
+	struct tenant *tenant; /* whose it is */
+	struct spec spec;      /* when listed without environment and labels: snap_spec() */
 
 	TAILQ_ENTRY(snap) order;
+	TAILQ_ENTRY(snap) own; /* of its tenant */
 	LIST_ENTRY(snap) bucket;
 };
 
-TAILQ_HEAD(snap_list, snap);
 extern struct snap_list snaps; /* oldest first */
 
 /* A snapshot in no list. id 0: a fresh one. */

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "managerd/jobs.h"
 #include "managerd/manager.h"
+#include "managerd/quota.h"
 #include "managerd/session.h"
 #include "managerd/snapshot.h"
 #include "managerd/store.h"
@@ -30,7 +31,12 @@ snapshot_send(struct box *box, struct job *job)
 		job_free(job);
 		return -1;
 	}
+	if (quota_snapshot(&job->rq, box->tenant, 0) == -1) {
+		job_free(job);
+		return -1;
+	}
 	job->snap = snap_new(0);
+	job->snap->tenant = box->tenant;
 	if ((fd = snapfile_begin(job->snap->id)) == -1) {
 		log_warn("a snapshot's file");
 		request_disk(&job->rq);
@@ -70,6 +76,10 @@ snapshot_finish(struct box *box, struct job *job, const struct m_s_snapped *m)
 		request_reply(&job->rq, 413,
 		    "the workspace is larger than the %lld bytes of a snapshot",
 		    (long long)CFG(MAX_SNAPSHOT_BYTES));
+		return;
+	}
+	if (quota_snapshot(&job->rq, snap->tenant, snap->stored_bytes) == -1) {
+		snapfile_abandon(snap->id);
 		return;
 	}
 	if (snapfile_commit(snap->id, m->stored_bytes) == -1 || snap_save(snap) == -1) {

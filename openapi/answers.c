@@ -29,6 +29,8 @@ static const struct property sandbox[] = {
     {"backend", "string", "What runs it.", "", "'docker'", 0},
     {"egress_allowlist", "array?", "The hosts that it may reach; null when no list counts.",
 	"'items': {'type': 'string'}", "null", 0},
+    {"tenant", "string", "Whose it is; only for a key with the scope `admin`.", "", "'default'",
+	FOR_ADMIN},
 };
 
 static const struct property sandbox_list[] = {
@@ -50,6 +52,8 @@ static const struct property snapshot_info[] = {
     {"stored_bytes", "integer", "What it takes on the disk.", "'minimum': 0", "312", 0},
     {"sha256", "string", "Of the tar.", "'pattern': '^[0-9a-f]{64}$'",
 	"'6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b'", 0},
+    {"tenant", "string", "Whose it is; only for a key with the scope `admin`.", "", "'default'",
+	FOR_ADMIN},
 };
 
 static const struct property snapshot_list[] = {
@@ -219,8 +223,8 @@ property_schema(const struct property *p)
 	char type[32];
 
 	put(o, "description",
-	    p->only_detail ? json_sprintf("Only with `detail=true`. %s", p->doc)
-			   : json_string(p->doc));
+	    p->who == FOR_DETAIL ? json_sprintf("Only with `detail=true`. %s", p->doc)
+				 : json_string(p->doc));
 	snprintf(type, sizeof(type), "%.*s", (int)(n - (nullable ? 1 : 0)), p->type);
 	if (type[0] == '&') {
 		put(o, "$ref", json_sprintf("#/components/schemas/%s", type + 1));
@@ -254,7 +258,7 @@ answers_add(json_t *schemas)
 			const struct property *p = &answers[i].properties[j];
 
 			put(properties, p->name, property_schema(p));
-			if (!p->only_detail)
+			if (p->who == FOR_ALL)
 				add(required, json_string(p->name));
 		}
 		put(o, "properties", properties);
@@ -265,7 +269,7 @@ answers_add(json_t *schemas)
 	}
 }
 
-/* Made of the examples of its properties; what is only sent with ?detail=true is left out. */
+/* Made of the examples of its properties; what is not sent to all is left out. */
 json_t *
 answer_example(const char *name)
 {
@@ -279,7 +283,7 @@ answer_example(const char *name)
 	for (j = 0; j < answers[i].n; j++) {
 		const struct property *p = &answers[i].properties[j];
 
-		if (p->only_detail)
+		if (p->who != FOR_ALL)
 			continue;
 		if (p->example != NULL) {
 			put(o, p->name, loose_value(p->example));

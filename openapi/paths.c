@@ -1,4 +1,5 @@
 /* From the routes, statuses and what is said of them to the paths of the document. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,10 @@
 static const struct route {
 	const char *method, *pattern;
 	int body, access;
+	const char *scope; /* that a key needs */
 } routes[] = {
-#define ROUTE_X_ROW(method, body, access, pattern, handler) \
-	{#method, pattern, BODY_##body, ACCESS_##access},
+#define ROUTE_X_ROW(method, body, access, scope, pattern, handler) \
+	{#method, pattern, BODY_##body, ACCESS_##access, #scope},
     ROUTE_TABLE(ROUTE_X_ROW)};
 
 static const struct status {
@@ -175,7 +177,7 @@ put_errors(json_t *answers, const char *const *lists, size_t nlists)
 static json_t *
 answers_of(const struct route *route, const struct operation *op)
 {
-	const char *lists[] = {ANY_ERRORS, op->errors, route->access == ACCESS_KEY ? "401" : NULL,
+	const char *lists[] = {ANY_ERRORS, op->errors, route->access == ACCESS_KEY ? "401 429" : NULL,
 	    route->body == BODY_RAW    ? "413"
 	    : route->body == BODY_NONE ? NULL
 				       : "413 415"};
@@ -251,6 +253,25 @@ parameters_of(const struct route *route, const struct operation *op)
 	return list;
 }
 
+/* What is said of it, and which scope it needs. */
+static void
+put_doc(json_t *o, const struct route *route, const char *doc)
+{
+	char scope[16], *p;
+
+	if (route->access != ACCESS_KEY) {
+		if (doc != NULL)
+			put(o, "description", json_string(doc));
+		return;
+	}
+	snprintf(scope, sizeof(scope), "%s", route->scope);
+	for (p = scope; *p != '\0'; p++)
+		*p = (char)tolower((unsigned char)*p);
+	put(o, "description",
+	    json_sprintf("%s%sNeeds a key with the scope `%s`.", doc != NULL ? doc : "",
+		doc != NULL ? "\n\n" : "", scope));
+}
+
 static json_t *
 operation_of(const struct route *route, const struct operation *op)
 {
@@ -259,8 +280,7 @@ operation_of(const struct route *route, const struct operation *op)
 	put(o, "operationId", json_string(op->id));
 	put(o, "tags", json_pack("[s]", op->tag));
 	put(o, "summary", json_string(op->summary));
-	if (op->doc != NULL)
-		put(o, "description", json_string(op->doc));
+	put_doc(o, route, op->doc);
 	if (route->access != ACCESS_KEY)
 		put(o, "security", json_array());
 	if (json_array_size(parameters) > 0)

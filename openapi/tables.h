@@ -9,6 +9,13 @@
 #include <jansson.h>
 #include <stddef.h>
 
+/* Who is sent a member; the numbers stand in the tables. */
+enum property_for {
+	FOR_ALL = 0,
+	FOR_DETAIL = 1, /* with ?detail=true */
+	FOR_ADMIN = 2,  /* keys with the scope admin; its text says so */
+};
+
 /* A member of an object that the server sends. */
 struct property {
 	const char *name;
@@ -17,7 +24,7 @@ struct property {
 	const char *doc;
 	const char *more;    /* what else its schema says: loose.h */
 	const char *example; /* loose.h; NULL: of the schema that type names */
-	int only_detail;     /* sent only with ?detail=true */
+	enum property_for who;
 };
 
 /* One of the answers of an operation that is not an error. */

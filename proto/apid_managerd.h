@@ -27,7 +27,8 @@ struct m_ask {
 	uint8_t key[32]; /* SHA-256 of the key that the client presented */
 	uint8_t has_key; /* 0: none, or a malformed one */
 	uint8_t detail;  /* ?detail=true */
-	uint8_t pad[6];
+	uint8_t again;   /* of a client's request that was counted by a message before */
+	uint8_t pad[5];
 	char peer[56];       /* address and port as text */
 	char request_id[72]; /* at most 64 characters */
 	uint8_t addr[16];    /* the client's, IPv4 as ::ffff:a.b.c.d; all zeros: not known */
@@ -36,6 +37,8 @@ struct m_ask {
 
 struct m_auth {
 	struct m_ask ask;
+	uint8_t scope; /* of the route, enum keys_scope; 0: none */
+	uint8_t pad[7];
 };
 
 /* tri-state */
@@ -56,7 +59,8 @@ struct m_create {
 	uint8_t has_idem;  /* an Idempotency-Key was sent */
 	uint8_t run;       /* for one run: in no list and no record, gone after a restart */
 	uint8_t egress;    /* an allowlist was given, perhaps an empty one */
-	uint8_t pad[3];
+	uint8_t keep;      /* a run that a snapshot will be made of */
+	uint8_t pad[2];
 	uint8_t idem_key[32];  /* SHA-256 of its value */
 	uint8_t idem_body[32]; /* SHA-256 of the request's path and body */
 };

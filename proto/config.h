@@ -27,7 +27,7 @@
  */
 #define CONFIG_TABLE(X)                                                                           \
 	X(API_KEYS, STR, "", 0, 0, TO_MANAGERD,                                                   \
-	    "comma-separated API keys, each at least 16 characters; required")                    \
+	    "comma-separated API keys, each at least 16 characters; this or KEYS_FILE")           \
 	X(INSECURE_NO_AUTH, BOOL, "false", 0, 1, TO_MANAGERD,                                     \
 	    "serve without keys, on a loopback address only")                                     \
 	X(HOST, STR, "127.0.0.1", 0, 0, TO_APID, "address to listen on")                          \
@@ -129,7 +129,11 @@
 	    "memory of a run that gives none, in MiB; 0: as of a sandbox")                        \
 	X(RUN_MAX_MEMORY_MB, INT, "0", 0, 16777216, TO_APID,                                      \
 	    "most memory of a run, in MiB: who asks for more gets this; 0: as of a sandbox")      \
-	X(RUN_OUTPUT_BYTES, INT, "1048576", 1024, 1073741824, TO_APID, "output kept of a run")
+	X(RUN_OUTPUT_BYTES, INT, "1048576", 1024, 1073741824, TO_APID, "output kept of a run")    \
+	X(KEYS_FILE, STR, "", 0, 0, TO_PARENT | TO_MANAGERD,                                      \
+	    "file of keys with tenants, scopes and quotas; read again at SIGHUP")                 \
+	X(FAILED_KEYS_A_MINUTE, INT, "30", 0, 100000, TO_MANAGERD,                                \
+	    "requests with an invalid key that one address may make; 0: any number")
 
 enum config_type { CONFIG_INT, CONFIG_BOOL, CONFIG_STR, CONFIG_DEC };
 

@@ -101,6 +101,12 @@ struct m_s_dial {
 	uint8_t pad[5];
 };
 
+/* Ends a job (the id is its own) as if its client had left, which is told so: tail */
+struct m_s_stop {
+	uint32_t status; /* an HTTP status of API.md's table */
+	uint32_t pad;
+};
+
 /* tail: the reason, fit for the client inside */
 struct m_s_dialed {
 	uint32_t verdict; /* enum dial_verdict */
@@ -130,7 +136,8 @@ struct m_s_dialed {
 	X(MANAGERD, S_EGRESS, struct m_s_egress, EGRESS_TEXT_MAX, FD_NONE)    \
 	X(SESSIOND, S_DIAL, struct m_s_dial, DIAL_NAME_MAX, FD_MUST)          \
 	X(MANAGERD, S_DIALED, struct m_s_dialed, DIAL_TEXT_MAX, FD_NONE)      \
-	X(MANAGERD, S_REMOVE, struct m_job_file, PATH_TAIL_MAX, FD_MUST)
+	X(MANAGERD, S_REMOVE, struct m_job_file, PATH_TAIL_MAX, FD_MUST)      \
+	X(MANAGERD, S_STOP, struct m_s_stop, TEXT_MAX, FD_NONE)
 
 enum { MANAGERD_SESSIOND_BASE = 0x0400 - 1, MANAGERD_SESSIOND(CHAN_X_ENUM) };
 MANAGERD_SESSIOND(CHAN_X_ASSERT)

@@ -75,13 +75,15 @@ struct m_session_over {
 	X(PARENT, P_START, struct m_none, 0, FD_NONE)                    \
 	X(CHILD, P_READY, struct m_ready, 0, FD_NONE)
 
+/* P_KEYS: the key file, open for reading; right behind P_START and at SIGHUP. */
 #define PARENT_MANAGERD(X)                                           \
 	X(CHILD, P_SESSION_START, struct m_session, 0, FD_NONE)      \
 	X(CHILD, P_SESSION_KILL, struct m_session, 0, FD_NONE)       \
 	X(PARENT, P_SESSION, struct m_session, 0, FD_MUST)           \
 	X(PARENT, P_SESSION_OVER, struct m_session_over, 0, FD_NONE) \
 	X(PARENT, P_PARTIAL, struct m_none, 0, FD_NONE)              \
-	X(PARENT, P_DRAIN, struct m_none, 0, FD_NONE)
+	X(PARENT, P_DRAIN, struct m_none, 0, FD_NONE)                \
+	X(PARENT, P_KEYS, struct m_none, 0, FD_MUST)
 
 /* To egressd, right behind P_START and whenever they change. tail: addresses of name servers, with
  * commas between. */

@@ -218,6 +218,22 @@ on_S_KILL_ALL(struct chan *c, const struct m_s_none *p, struct msg *m)
 		guest_send(s, G_KILL_ALL, 0, NULL, 0);
 }
 
+/* It may have ended meanwhile. */
+static void
+on_S_STOP(struct chan *c, const struct m_s_stop *p, struct msg *m)
+{
+	struct session *s = chan_arg(c);
+	struct job *j;
+
+	if (p->status < 400 || p->status > 599)
+		fatalx("managerd: a job is to end with a strange status");
+	TAILQ_FOREACH (j, &s->jobs, entry)
+		if (j->id == m->id)
+			break;
+	if (j != NULL && j->phase != JOB_LAST)
+		job_fail(j, p->status, "%s", m->tail);
+}
+
 static void
 on_S_EGRESS(struct chan *c, const struct m_s_egress *p, struct msg *m)
 {

@@ -1,4 +1,5 @@
 /* Records of sandboxes and snapshots, and instance.json, as they may lie on disk. */
+// link: managerd/tenant.o common/keys_file.o common/keys_line.o common/keys_net.o
 // link: common/egress.o common/egress_list.o common/egress_range.o
 // link: managerd/record.o managerd/box.o managerd/snap.o managerd/spec.o managerd/store.o -ljansson
 #include <stdint.h>

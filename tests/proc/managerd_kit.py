@@ -2,10 +2,13 @@
 
 import contextlib
 import hashlib
+import ipaddress
+import json
 import os
 import selectors
 import signal
 import socket
+import tempfile
 import threading
 import time
 
@@ -17,9 +20,20 @@ DIGEST = hashlib.sha256(KEY.encode()).digest()
 IMAGE = "python:3.12-slim"
 
 
-def ask(key=KEY, detail=0, peer="192.0.2.1:1234", request_id="req-1"):
+def address(text):
+    """As in struct m_ask."""
+    return (b"\0" * 10 + b"\xff\xff" if "." in text else b"") + ipaddress.ip_address(text).packed
+
+
+def ask(key=KEY, detail=0, peer="192.0.2.1:1234", request_id="req-1", addr="192.0.2.1", subject="", again=0):
     digest = hashlib.sha256(key.encode()).digest() if key else bytes(32)
-    return {"key": digest, "has_key": int(key is not None), "detail": detail, "peer": peer, "request_id": request_id}
+    who = {"key": digest, "has_key": int(key is not None), "detail": detail, "peer": peer, "request_id": request_id}
+    return who | {"addr": address(addr), "subject": subject, "again": again}
+
+
+def key_line(key, **members):
+    """A line of the key file; the key's name is what tells it from others."""
+    return json.dumps({"name": key, "digest": hashlib.sha256(key.encode()).hexdigest()} | members)
 
 
 class Table(dict):
@@ -94,13 +108,14 @@ class Session:
         self.up = False
         self.restored = None
         self.rule = None  # what may be dialled; None: nothing
+        self.stopped = []  # (job, status, text)
         self.dialed = []  # (id, verdict, text)
 
 
 class Server:
     """One run of managerd. hold: names of messages that are swallowed (the step at which it then hangs)."""
 
-    def __init__(self, data, engine, config=None, hold=(), up=True, answer_list=True, ready=True, mute=(), fail=None, **more):
+    def __init__(self, data, engine, config=None, hold=(), up=True, answer_list=True, ready=True, mute=(), fail=None, keys=None, **more):
         self.engine, self.hold, self.up, self.answer_list = engine, set(hold), up, answer_list
         self.mute = set(mute)  # done by the engine, but never answered
         self.fail = dict(fail or {})  # message: (why, text)
@@ -115,8 +130,12 @@ class Server:
         self.answers = {}
         self.attached = {}  # sandbox: container
         config = {"API_KEYS": KEY, "REAP_INTERVAL_SECONDS": "0.2", "DISK_FLOOR_MB": 100, "POOL": "0"} | (config or {})
+        if keys is not None:
+            config["KEYS_FILE"] = "/etc/keys"
         self.p = layout.Program("managerd", ["chan", "chan", "chan"], config=config, path=str(data), ready=False, **more)
         self.apid, self.docker, self.egress = self.p.peers
+        if keys is not None:
+            self.send_keys(keys)
         self.stopping = False
         self.is_ready = threading.Event()
         self.wake_r, self.wake_w = os.pipe()
@@ -124,6 +143,13 @@ class Server:
         self.thread.start()
         if ready:
             assert self.is_ready.wait(30), self.p.log()
+
+    def send_keys(self, lines):
+        """Lines of the key file, or its text, as the parent hands it over."""
+        with tempfile.TemporaryFile() as f:
+            f.write((lines if isinstance(lines, str) else "\n".join(lines)).encode())
+            f.flush()
+            self.p.parent.send("P_KEYS", 0, {}, fd=f)
 
     # ---- the fakes
 
@@ -229,6 +255,9 @@ class Server:
             s.ended = m.fields["reason"]
             if "OVER" not in self.hold:
                 self.end_session(s.id)
+        elif m.name == "S_STOP":
+            s.stopped.append((m.id, m.fields["status"], m.tail.decode()))
+            s.chan.send("S_JOB_END", m.id, {"status": m.fields["status"]}, m.tail)
         elif m.name == "S_SNAPSHOT":
             if self.job_status == 200:
                 os.write(m.fd, self.tar)

@@ -66,8 +66,8 @@ def test_every_message_fits_its_packet_and_pads_to_eight():
 
 
 def test_pack_and_unpack_are_each_others_inverse():
-    fields = {"key": bytes(range(32)), "has_key": 1, "detail": 0, "pad": bytes(6), "peer": "127.0.0.1:4000", "request_id": "r" * 64}
-    fields |= {"addr": bytes(range(16)), "subject": "a subject"}
+    fields = {"key": bytes(range(32)), "has_key": 1, "detail": 0, "pad": bytes(5), "peer": "127.0.0.1:4000", "request_id": "r" * 64}
+    fields |= {"addr": bytes(range(16)), "subject": "a subject", "again": 1}
     assert layout.unpack("m_ask", layout.pack("m_ask", fields)) == fields
     nested = layout.unpack("m_id", layout.pack("m_id", {"ask": fields, "id": 2**64 - 1}))
     assert nested == {"ask": fields, "id": 2**64 - 1}

@@ -1,5 +1,6 @@
 /* The audit log: a chain that shows every change, whole after a torn line, bounded under a flood.
  */
+// link: managerd/keys.o managerd/tenant.o common/keys_file.o common/keys_line.o common/keys_net.o
 // link: managerd/audit.o -ljansson -lcrypto
 #include "tests/unit/forked.h"
 
@@ -11,7 +12,9 @@
 
 #include "common/ids.h"
 #include "managerd/audit.h"
+#include "managerd/keys.h"
 #include "managerd/request.h"
+#include "managerd/tenant.h"
 
 static char dir[64];
 
@@ -66,7 +69,11 @@ chain(const char *member, char *last, size_t size)
 static void
 write_some(void *arg)
 {
-	struct request rq = {.action = "create", .peer = "192.0.2.1:1", .request_id = "r\xff\"\n"};
+	struct request rq = {.action = "create",
+	    .peer = "192.0.2.1:1",
+	    .request_id = "r\xff\"\n",
+	    .key_name = "ci",
+	    .tenant = tenant_get("acme")};
 	int i;
 
 	audit_open(NULL);
@@ -122,9 +129,9 @@ flood(void *arg)
 	(void)arg;
 	audit_open(NULL);
 	for (i = 0; i < 1000; i++)
-		audit_refused(&ask, "get");
+		audit_refused(&ask, NULL, "get", 401, "unknown key");
 	audit_tick();
-	audit_refused(&ask, "get");
+	audit_refused(&ask, NULL, "get", 401, "unknown key");
 	audit_tick();
 }
 
@@ -144,6 +151,46 @@ flood_of_refusals_is_ten_lines_and_a_summary(void **state)
 			summary = strstr(line, "\"count\":990") != NULL;
 	fclose(f);
 	assert_true(summary);
+}
+
+static void
+refuse_for_many_reasons(void *arg)
+{
+	static const char *const reasons[] = {"unknown key", "expired key", "no key"};
+	struct m_ask ask = {.peer = "192.0.2.1:1"};
+	struct key key = {.k.name = "ci", .tenant = tenant_get("acme")};
+	int i;
+
+	(void)arg;
+	audit_open(NULL);
+	for (i = 0; i < 310; i++)
+		audit_refused(&ask, i % 3 == 1 ? &key : NULL, "get", 401, reasons[i % 3]);
+	audit_tick();
+	audit_tick();
+}
+
+static void
+each_reason_of_a_flood_has_a_summary(void **state)
+{
+	char line[4096], last[3][4096];
+	FILE *f;
+	int n = 0;
+
+	(void)state;
+	assert_int_equal(forked_run(refuse_for_many_reasons, NULL).status, 0);
+	assert_int_equal(chain(NULL, NULL, 0), 13);
+	f = fopen(AUDIT_FILE, "r");
+	while (fgets(line, sizeof(line), f) != NULL) {
+		if (n == 1)
+			assert_non_null(strstr(line, "\"key\":\"ci\",\"tenant\":\"acme\""));
+		if (n++ >= 10)
+			strcpy(last[n - 11], line);
+	}
+	fclose(f);
+	for (n = 0; n < 3; n++)
+		assert_non_null(strstr(last[n], "\"count\":100"));
+	assert_true(strstr(last[0], "expired") != NULL || strstr(last[1], "expired") != NULL ||
+		    strstr(last[2], "expired") != NULL);
 }
 
 static void
@@ -185,6 +232,7 @@ main(void)
 		torn_last_line_becomes_a_recovered_entry, setup, teardown),
 	    cmocka_unit_test_setup_teardown(
 		flood_of_refusals_is_ten_lines_and_a_summary, setup, teardown),
+	    cmocka_unit_test_setup_teardown(each_reason_of_a_flood_has_a_summary, setup, teardown),
 	    cmocka_unit_test_setup_teardown(
 		full_disk_tears_no_line_and_the_next_one_tells, setup, teardown),
 	};

@@ -1,5 +1,6 @@
 /* managerd's lists of sandboxes and snapshots: oldest first, however many and in whatever order the
  * records are read. */
+// link: managerd/tenant.o common/keys_file.o common/keys_line.o common/keys_net.o
 // link: common/egress.o common/egress_list.o common/egress_range.o
 // link: managerd/snap.o managerd/box.o managerd/record.o managerd/spec.o managerd/store.o
 // link: common/image_ref.o -ljansson

@@ -1,5 +1,6 @@
 /* The data directory: a write is whole or was not; records come back as they were; nonsense is
  * refused. */
+// link: managerd/tenant.o common/keys_file.o common/keys_line.o common/keys_net.o
 // link: common/egress.o common/egress_list.o common/egress_range.o
 // link: managerd/store.o managerd/record.o managerd/box.o managerd/snap.o managerd/spec.o -ljansson
 #include "tests/unit/forked.h"

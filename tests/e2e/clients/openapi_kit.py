@@ -36,7 +36,7 @@ def routes():
     source = (ROOT / "apid/routes.h").read_text()
     defines = dict(re.findall(r'^#define (\w+_PATH) "(.*)"$', source, re.M))
     found = []
-    for method, pattern in re.findall(r"X\((\w+), \w+, \w+, ([^,]+), \w+\)", source):
+    for method, pattern in re.findall(r"X\((\w+), \w+, \w+, \w+, ([^,]+), \w+\)", source):
         found.append((method, "".join(defines.get(part, part.strip('"')) for part in pattern.split())))
     return found
 

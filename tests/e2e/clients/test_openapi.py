@@ -69,7 +69,7 @@ def test_the_same_source_gives_the_same_bytes():
         (
             "apid/routes.h",
             '"/fork", snapshot_fork)',
-            '"/fork", snapshot_fork) X(GET, NONE, KEY, "/v1/new", snapshot_get)',
+            '"/fork", snapshot_fork) X(GET, NONE, KEY, READ, "/v1/new", snapshot_get)',
             "operations are described, apid has",
         ),
         ("apid/routes.h", '"/console"', '"/terminal"', "nothing is said about GET /terminal"),
