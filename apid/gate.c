@@ -148,10 +148,10 @@ on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
 		read_more(c);
 	if (c->state == GATE_CLOSING)
 		evbuffer_drain(c->raw, evbuffer_get_length(c->raw));
-	else if (c->state == GATE_HEAD)
+	else if (c->state == GATE_HEAD && c->ssl == NULL)
 		gate_run_head(c);
-	else if (c->state == GATE_BODY)
-		gate_kick(c);
+	else if (c->state == GATE_HEAD || c->state == GATE_BODY)
+		gate_kick(c); /* over TLS more of the same read may follow */
 	if (c->state != GATE_CLOSING && evbuffer_get_length(c->raw) > RAW_HIGH)
 		bufferevent_disable(c->bev, EV_READ);
 }
