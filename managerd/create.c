@@ -284,6 +284,9 @@ tristates_check(const struct m_create *ask)
 	if (ask->network > NOT_GIVEN || ask->read_only > NOT_GIVEN || ask->run > 1 ||
 	    ask->egress > 1 || ask->keep > 1)
 		fatalx("apid sent neither yes nor no");
+	/* Nobody could be given it: it is in no list, and gone with its one answer. */
+	if (ask->run && ask->has_idem)
+		fatalx("apid sent an Idempotency-Key for a run");
 }
 
 static void

@@ -207,6 +207,14 @@ def test_neither_yes_nor_no_is_fatal_and_never_asked_of_the_engine(start, field)
     s.finish()
 
 
+def test_run_that_is_to_be_repeated_is_fatal_and_never_made(start):
+    s = start()
+    s.create_send(run=1, has_idem=1, idem_key=b"k" * 32, idem_body=b"b" * 32)
+    assert s.p.wait(30) == 1 and "Idempotency-Key for a run" in s.p.log()
+    assert "D_CREATE" not in s.seen
+    s.finish()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="looks into the memory of another process")
 def test_key_stays_nowhere_in_the_memory_of_managerd(start):
     last = "the-last-of-many-keys-0001"  # behind what any later message overwrites
