@@ -87,7 +87,7 @@ static void
 check_users(void)
 {
 	static const char *const users[] = {
-	    "_as-api", "_as-manager", "_as-docker", "_as-egress", "_as-session"};
+	    "_as-api", "_as-manager", "_as-docker", "_as-egress", "_as-key", "_as-session"};
 	int missing = 0;
 
 	if (geteuid() != 0) {
