@@ -224,6 +224,7 @@ doctor_run(const char *file)
 	check_users();
 	check_data_dir(&s);
 	check_port(&s);
+	doctor_keys(&s);
 	doctor_tls(&s);
 	doctor_engine(&s);
 	check_network(&s);

@@ -20,6 +20,8 @@ void doctor_engine(const struct settings *);
 void doctor_pool(const struct settings *);
 /* doctor_tls.c */
 void doctor_tls(const struct settings *);
+/* doctor_keys.c */
+void doctor_keys(const struct settings *);
 /* A file as the server would open it, which must have no bit of never; NULL: it is said why not. */
 FILE *doctor_open(const char *setting, const char *path, mode_t never);
 /* The answers to GET /version and /info as the engine gave them; apart from the transport, for

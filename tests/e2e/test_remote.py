@@ -130,3 +130,51 @@ def test_a_name_is_asked_for_by_that_name(remote, far, authority):
     assert json.loads(far.run(*ok).stdout)["status"] == "ok"
     bad = [*ok[:4], "--connect-to", f"other.example:{port}:{HERE}:{port}", f"https://other.example:{port}/healthz"]
     assert far.run(*bad).returncode == 60
+
+
+def keygen(file, *options):
+    p = subprocess.run(
+        [BUILD / "agent-sandbox", "keygen", *map(str, options), "--file", file], capture_output=True, text=True, timeout=60, check=True
+    )
+    return p.stdout.strip()
+
+
+def reload(s):
+    s.process.send_signal(signal.SIGHUP)
+
+
+def test_key_that_the_command_added_opens_until_it_is_revoked(remote, far, authority, tmp_path):
+    file = tmp_path / "keys"
+    first = keygen(file, "--name", "first", "--from", THERE)
+    s = remote(KEYS_FILE=file)
+    ask = [BUILD / "agent-sandbox", "--cacert", authority.cert, "ls", "-q"]
+
+    def status(key):
+        return far.run(*ask, env=settings(s.far_url) | {"AGENT_SANDBOX_API_KEY": key}).returncode
+
+    assert status(first) == 0
+    here = subprocess.run([*map(str, ask)], env=settings(s.far_url) | {"AGENT_SANDBOX_API_KEY": first}, capture_output=True, timeout=60)
+    assert here.returncode == 4, "a key is good only from the addresses that it names"
+    second = keygen(file, "--name", "second", "--tenant", "acme", "--scopes", "read")
+    assert status(second) == 4, "the server was not told yet"
+    reload(s)
+    assert wait_until(lambda: status(second) == 0, 60) and status(first) == 0
+    p = far.run(BUILD / "agent-sandbox", "--cacert", authority.cert, "create", env=settings(s.far_url) | {"AGENT_SANDBOX_API_KEY": second})
+    assert p.returncode == 4 and "scope manage" in p.stderr
+    subprocess.run([BUILD / "agent-sandbox", "keys", "revoke", "first", "--file", file], check=True, capture_output=True, timeout=60)
+    reload(s)
+    assert wait_until(lambda: status(first) == 4, 60) and status(second) == 0
+
+
+def test_client_certificate_stands_for_a_key(remote, far, authority, tmp_path):
+    file = tmp_path / "keys"
+    keygen(file, "--name", "ci", "--certificate", "ci of Acme", "--no-key")
+    s = remote(KEYS_FILE=file, TLS_CLIENT_CA=authority.cert)
+    env = settings(s.far_url, AGENT_SANDBOX_CA_FILE=str(authority.cert))
+    del env["AGENT_SANDBOX_API_KEY"]
+    ls = [BUILD / "agent-sandbox", "ls", "-q"]
+    for cn, status in (("ci of Acme", 0), ("somebody", 4)):
+        cert, key = authority.issue_client(cn)
+        p = far.run(*ls, "--cert", cert, "--cert-key", key, env=env)
+        assert p.returncode == status, p.stderr
+    assert far.run(*ls, env=env).returncode == 4

@@ -74,3 +74,30 @@ def test_key_with_a_passphrase_is_a_failure_and_nothing_is_asked(authority, doct
     openssl("ec", "-in", key, "-aes128", "-passout", "pass:word", "-out", tmp_path / "locked")
     (tmp_path / "locked").chmod(0o600)
     assert any(f == "FAIL" and "passphrase" in said for f, said in doctor(TLS_CERT=cert, TLS_KEY=tmp_path / "locked"))
+
+
+@pytest.fixture
+def keys(tmp_path):
+    file = tmp_path / "keys"
+    subprocess.run([COMMAND, "keygen", "--name", "ci", "--file", file], check=True, capture_output=True, timeout=60)
+    return file
+
+
+def test_key_file_is_counted_and_what_ends_soon_is_said(keys, doctor):
+    assert doctor(KEYS_FILE=keys) == [("ok", f"key file {keys}: 1 keys")]
+    with open(keys, "a") as f:
+        f.write('{"name":"old","digest":"%s","expires":"2020-01-01T00:00:00Z"}\n' % ("1" * 64))
+    subprocess.run([COMMAND, "keygen", "--name", "soon", "--expires", "10d", "--file", keys], check=True, capture_output=True, timeout=60)
+    rows = doctor(KEYS_FILE=keys)
+    assert ("note", "key old (line 2) is over: it opens nothing") in rows
+    assert ("weak", "key soon (line 3) expires in 9 days") in rows or ("weak", "key soon (line 3) expires in 10 days") in rows, rows
+
+
+def test_key_file_that_the_server_would_refuse_is_a_failure(keys, doctor):
+    keys.chmod(0o640)
+    assert any(f == "FAIL" and "mode 0640" in said and "chmod 600" in said for f, said in doctor(KEYS_FILE=keys))
+    keys.chmod(0o600)
+    keys.write_text("{}\n")
+    assert any(f == "FAIL" and "line 1: name: is missing" in said for f, said in doctor(KEYS_FILE=keys))
+    keys.unlink()
+    assert any(f == "FAIL" and "No such file" in said for f, said in doctor(KEYS_FILE=keys))
