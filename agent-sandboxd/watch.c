@@ -308,6 +308,7 @@ watch_run(struct parent *p)
 		}
 		if (got_hup) {
 			got_hup = 0;
+			log_info("SIGHUP: files of keys are read again");
 			tls_reload(p);
 			keys_reload(p);
 		}

@@ -30,6 +30,8 @@ void keys_forget_before(uint32_t generation);
 /* Writes to out[0..KEY_OUTPUT_MAX). Returns enum key_status. */
 uint32_t keys_public(uint32_t generation, uint32_t index, uint8_t *out, size_t *n);
 uint32_t keys_sign(const struct m_k_sign *, const uint8_t *p, size_t n, uint8_t *out, size_t *len);
+/* memory.c: before anything else of libcrypto. Fatal when there is none. */
+void memory_init(void);
 /* What the library loads when it is first used, and the memory of keys, while files and memory can
  * still be had. */
 void keys_init(void);

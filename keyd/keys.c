@@ -15,7 +15,6 @@
 
 #define FILE_MAX 32768
 #define GENERATIONS 3 /* one that goes, the one in use, one that is being tried */
-#define SECURE_HEAP (256 * 1024)
 
 static struct generation {
 	uint32_t number; /* 0: none */
@@ -261,8 +260,8 @@ keys_init(void)
 	size_t len;
 	long n;
 
-	if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1 ||
-	    CRYPTO_secure_malloc_init(SECURE_HEAP, 32) == 0)
+	memory_init();
+	if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
 		fatalx("libcrypto cannot be used");
 	if ((made = EVP_EC_gen(schemes[0].curve)) == NULL ||
 	    (bio = BIO_new(BIO_s_secmem())) == NULL ||

@@ -42,7 +42,7 @@ $(HOSTILE)/obj/embed.o: dockerd-proxy/embed.c $(HOSTILE)/init $(HOSTILE)/obj/gen
 $(HOSTILE)/dockerd-proxy: $(HOSTILE)/obj/embed.o $(filter-out %/embed.o,$(DOCKERD_PROXY_OBJS)) \
 		$(addprefix $(BUILD)/obj/,common/uhttp.o common/image_ref.o) $(EGRESS) $(COMMON_EVENT)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -levent_core -ljansson -lcurl -lbsd
-HOSTILE_COPIES := $(addprefix $(HOSTILE)/,agent-sandbox agent-sandboxd apid managerd egressd sessiond)
+HOSTILE_COPIES := $(addprefix $(HOSTILE)/,agent-sandbox agent-sandboxd apid managerd egressd keyd sessiond)
 $(HOSTILE_COPIES): $(HOSTILE)/%: $(BUILD)/%
 	@mkdir -p $(@D)
 	cp $< $@

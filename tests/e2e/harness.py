@@ -26,7 +26,7 @@ from machine import alive, descendants, descriptors, free_port, kib, link, proce
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
 KEY = "e2e-key-0123456789abcdef"
 MEMBER = "agent-sandbox-pool_"
-PROGRAMS = ("agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "sessiond")
+PROGRAMS = ("agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "keyd", "sessiond")
 CODES = {
     400: "invalid_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 408: "timeout", 409: "conflict",
     410: "gone", 413: "payload_too_large", 414: "uri_too_long", 415: "unsupported_media_type", 417: "expectation_failed",

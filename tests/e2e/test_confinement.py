@@ -15,6 +15,7 @@ USERS = {
     "managerd": "_as-manager",
     "dockerd-proxy": "_as-docker",
     "egressd": "_as-egress",
+    "keyd": "_as-key",
     "sessiond": "_as-session",
 }
 CHILDREN = list(USERS)
@@ -65,7 +66,7 @@ def test_roots_are_empty_but_for_what_is_needed(running):
     for name, pid in each(running, *CHILDREN):
         root = Path(f"/proc/{pid}/root")
         seen = sorted(p.name for p in root.iterdir())
-        if name in ("apid", "egressd", "sessiond"):
+        if name in ("apid", "egressd", "keyd", "sessiond"):
             assert seen == [], (name, seen)
         elif name == "dockerd-proxy":
             assert seen == ["docker.sock"]
@@ -83,9 +84,10 @@ def test_descriptors_are_exactly_those_that_are_needed(running):
         "managerd": r"socket:|anon_inode:\[(eventpoll|eventfd|timerfd)\]|/dev/null|pipe:|/(audit\.log|instance\.json|lock|sandboxes|snapshots)?$|.*/data(/|$)",
         "dockerd-proxy": r"socket:|anon_inode:\[(eventpoll|eventfd|timerfd)\]|/dev/null|pipe:",
         "egressd": r"socket:|anon_inode:\[(eventpoll|eventfd|timerfd)\]|/dev/null|pipe:",
+        "keyd": r"socket:|anon_inode:\[(eventpoll|eventfd|timerfd)\]|/dev/null|pipe:",
         "sessiond": r"socket:|anon_inode:\[(eventpoll|eventfd|timerfd)\]|/dev/null|pipe:",
     }
-    most = {"apid": 16, "managerd": 24, "dockerd-proxy": 16, "egressd": 16, "sessiond": 12}
+    most = {"apid": 16, "managerd": 24, "dockerd-proxy": 16, "egressd": 16, "keyd": 10, "sessiond": 12}
     for name, pid in each(running, *CHILDREN):
         fds = descriptors(pid)
         assert fds[0] == fds[1] == "/dev/null", (name, fds)
@@ -153,6 +155,7 @@ LIBRARIES = {
     "dockerd-proxy": {"libcurl.so.4", "libjansson.so.4", "libevent_core-2.1.so.7"},
     "managerd": {"libjansson.so.4", "libevent_core-2.1.so.7", "libcrypto.so.3"},
     "egressd": {"libevent_core-2.1.so.7", "libcares.so.2"},
+    "keyd": {"libevent_core-2.1.so.7", "libcrypto.so.3"},
     "sessiond": {"libevent_core-2.1.so.7", "libcrypto.so.3", "libzstd.so.1"},
     "agent-sandboxd": set(),
 }

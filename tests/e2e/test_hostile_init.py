@@ -26,7 +26,7 @@ def untouched(hostile):
     before = hostile.pids()
     memory, descriptors = hostile.memory(), hostile.descriptors()
     yield
-    for name in ("agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd"):
+    for name in ("agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "keyd"):
         # What the parent starts bears its name for a moment.
         assert wait_until(lambda name=name: hostile.pids()[name] == before[name]), f"{name} was restarted:\n{hostile.tail()}"
     hostile.api.clear()

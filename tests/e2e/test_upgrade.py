@@ -30,7 +30,7 @@ def other_version():
         fcntl.flock(lock, fcntl.LOCK_EX)
         p = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
         assert p.returncode == 0, p.stderr[-2000:]
-        for name in ("agent-sandbox", "agent-sandboxd", "apid", "managerd", "egressd"):
+        for name in ("agent-sandbox", "agent-sandboxd", "apid", "managerd", "egressd", "keyd"):
             shutil.copy2(BUILD / name, out / (name + ".new"))
             (out / (name + ".new")).rename(out / name)
     return out

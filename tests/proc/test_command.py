@@ -74,7 +74,7 @@ def test_serve_becomes_the_server_and_hands_all_on(tmp_path):
     for name in ("agent-sandbox", "agent-sandboxd"):
         shutil.copy(BUILD / name, tmp_path)
     (tmp_path / "conf").write_text(f"AGENT_SANDBOX_API_KEYS={KEY}\n")
-    for name in ("apid", "managerd", "dockerd-proxy", "egressd", "sessiond"):
+    for name in ("apid", "managerd", "dockerd-proxy", "egressd", "keyd", "sessiond"):
         shutil.copy(ROOT / "tests/tools/stub_child.py", tmp_path / name)
         os.chmod(tmp_path / name, 0o755)
     for folder in (tmp_path, *tmp_path.parents):
@@ -141,7 +141,7 @@ def test_doctor_and_server_say_that_the_socket_is_not_for_this_user(tmp_path):
     other = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     programs = tmp_path / "programs"  # the tree itself may be closed to others
     programs.mkdir()
-    for name in ("agent-sandbox", "agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "sessiond"):
+    for name in ("agent-sandbox", "agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "keyd", "sessiond"):
         shutil.copy(BUILD / name, programs)
     (tmp_path / "cwd").mkdir()
     os.chmod(tmp_path / "cwd", 0o777)

@@ -17,7 +17,7 @@ from machine import descriptors, read, status
 KILLED = "killed"
 OTHER_USER = 64200  # who starts the programs in the tests without root
 ATTEMPTS = re.findall(r"^\tX\((\w+),", (layout.ROOT / "tests/tools/probe.c").read_text(), re.M)
-PROGRAMS = ("apid", "managerd", "dockerd-proxy", "sessiond", "egressd")
+PROGRAMS = ("apid", "managerd", "dockerd-proxy", "sessiond", "egressd", "keyd")
 
 # Landlock's version; from 6 on it keeps a program from abstract sockets, which no root directory hides.
 LANDLOCK = ctypes.CDLL(None, use_errno=True).syscall(444, None, ctypes.c_size_t(0), 1)
@@ -58,6 +58,7 @@ SURVIVES = {
     "sessiond": {},
     # It connects outwards, by sockets of the two exact kinds, and can do nothing else with them.
     "egressd": {"connect_outwards": "done", "new_udp_socket": "done"},
+    "keyd": {},
 }
 
 pytestmark = [
@@ -89,7 +90,7 @@ def place(tmp_path):
 
 
 def program(place, name, **more):
-    fds = {"apid": ["chan", place["port"]], "managerd": ["chan", "chan", "chan"]}.get(name, ["chan"])
+    fds = {"apid": ["chan", place["port"], "chan"], "managerd": ["chan", "chan", "chan"]}.get(name, ["chan"])
     path = {"managerd": place["data"], "dockerd-proxy": place["socket"]}.get(name, "")
     config = {"managerd": {"API_KEYS": "a-key-of-24-characters-x"}}.get(name)
     return layout.Program(name, fds, path=path, config=config, **more)
@@ -132,7 +133,7 @@ def test_what_managerd_creates_stays_in_its_directory(place):
     assert [p.name for p in place["data"].iterdir()] == ["probe"]
 
 
-ROOTS = {"apid": [], "dockerd-proxy": ["docker.sock"], "sessiond": [], "egressd": []}
+ROOTS = {"apid": [], "dockerd-proxy": ["docker.sock"], "sessiond": [], "egressd": [], "keyd": []}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -163,7 +164,7 @@ def test_a_running_program_has_what_it_needs_and_no_more(place, name):
 def test_a_running_program_holds_its_channels_and_its_own_loop(place, name):
     with program(place, name) as p:
         held = descriptors(p.pid)
-        given = 3 + 1 + {"apid": 2, "managerd": 3}.get(name, 1)
+        given = 3 + 1 + {"apid": 3, "managerd": 3}.get(name, 1)
         assert set(range(given)) <= set(held)
         assert held[0] == held[1] == "/dev/null"
         assert all(held[n].startswith("socket:") for n in range(3, given))

@@ -48,7 +48,7 @@ def test_sample_configuration_has_only_names_that_exist():
 
 
 def test_users_are_the_same_everywhere():
-    wanted = {"_as-api", "_as-manager", "_as-docker", "_as-egress", "_as-session"}
+    wanted = {"_as-api", "_as-manager", "_as-docker", "_as-egress", "_as-key", "_as-session"}
     for name in ("etc/agent-sandbox.sysusers", "etc/create-users.sh", "agent-sandboxd/paths.c", "agent-sandbox/doctor.c"):
         assert set(re.findall(r"_as-\w+", (ROOT / name).read_text())) == wanted, name
 

@@ -14,9 +14,9 @@ import pytest
 from machine import descriptors
 
 KEY = "a-key-of-24-characters-x"
-PROGRAMS = ("apid", "managerd", "dockerd-proxy", "egressd", "sessiond")
+PROGRAMS = ("apid", "managerd", "dockerd-proxy", "egressd", "keyd", "sessiond")
 TABLES = {  # what each may be told: (table, sender, which peer; -1 is the parent)
-    "apid": [("APID_MANAGERD", "MANAGERD", 0)],
+    "apid": [("APID_MANAGERD", "MANAGERD", 0), ("APID_KEYD", "KEYD", 1), ("PARENT_APID", "PARENT", -1)],
     "managerd": [
         ("APID_MANAGERD", "APID", 0),
         ("MANAGERD_DOCKERD", "DOCKERD_PROXY", 1),
@@ -25,6 +25,7 @@ TABLES = {  # what each may be told: (table, sender, which peer; -1 is the paren
     ],
     "dockerd-proxy": [("MANAGERD_DOCKERD", "MANAGERD", 0)],
     "egressd": [("MANAGERD_EGRESSD", "MANAGERD", 0), ("PARENT_EGRESSD", "PARENT", -1)],
+    "keyd": [("APID_KEYD", "APID", 0), ("PARENT_KEYD", "PARENT", -1)],
     "sessiond": [("MANAGERD_SESSIOND", "MANAGERD", 0)],
 }
 CASES = [
@@ -40,7 +41,8 @@ def started(name, tmp_path):
     """The program, ready, with an engine that is down."""
     with contextlib.ExitStack() as stack:
         if name == "apid":
-            p = stack.enter_context(layout.Program(name, ["chan", stack.enter_context(socket.create_server(("127.0.0.1", 0)))]))
+            fds = ["chan", stack.enter_context(socket.create_server(("127.0.0.1", 0))), "chan"]
+            p = stack.enter_context(layout.Program(name, fds))
         elif name == "managerd":
             data = tmp_path / f"data{random.getrandbits(64):x}"
             data.mkdir()

@@ -16,7 +16,7 @@ from machine import SLACK, alive, free_port, read, send, status, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
-PROGRAMS = ("apid", "managerd", "dockerd-proxy", "egressd")
+PROGRAMS = ("apid", "managerd", "dockerd-proxy", "egressd", "keyd")
 KEY = "a-key-of-24-characters-x"
 P_SESSION, P_SESSION_OVER, P_PARTIAL = 0x182, 0x183, 0x184
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="changes owners")
@@ -332,7 +332,7 @@ def test_children_get_their_descriptors_and_nothing_else(parent):
     parent.start(env={"SECRET": "s", "LD_LIBRARY_PATH": "/tmp"})
     parent.say("session 5")
     assert wait_until(lambda: parent.seen("sessiond"))
-    for name, last in (("apid", 5), ("managerd", 6), ("dockerd-proxy", 4), ("egressd", 4), ("sessiond", 4)):
+    for name, last in (("apid", 6), ("managerd", 6), ("dockerd-proxy", 4), ("egressd", 4), ("keyd", 4), ("sessiond", 4)):
         seen = parent.seen(name)[0]
         assert sorted(map(int, seen["fds"])) == list(range(last + 1)), name
         assert seen["fds"]["0"] == seen["fds"]["1"] == "/dev/null" and seen["fds"]["2"] == str(parent.dir / "log")
@@ -365,7 +365,7 @@ def test_keys_reach_managerd_only(parent):
     parent.say("session 5")
     assert wait_until(lambda: parent.seen("sessiond"))
     has = {n: KEY in json.dumps(parent.seen(n)[0]["config"]) for n in (*PROGRAMS, "sessiond")}
-    assert has == {"apid": False, "managerd": True, "dockerd-proxy": False, "egressd": False, "sessiond": False}
+    assert has == {"apid": False, "managerd": True, "dockerd-proxy": False, "egressd": False, "keyd": False, "sessiond": False}
 
 
 @ROOT_ONLY
@@ -374,7 +374,7 @@ def test_every_program_gets_a_user_of_its_own(parent):
     parent.say("session 5")
     assert wait_until(lambda: parent.seen("sessiond"))
     setups = [parent.seen(n)[0]["setup"] for n in (*PROGRAMS, "sessiond")]
-    assert len({s["uid"] for s in setups}) == 5 and 0 not in {s["uid"] for s in setups} | {s["gid"] for s in setups}
+    assert len({s["uid"] for s in setups}) == 6 and 0 not in {s["uid"] for s in setups} | {s["gid"] for s in setups}
     assert all(s["as_root"] == 1 for s in setups)
 
 
@@ -465,7 +465,7 @@ def test_environment_of_the_parent_is_closed_to_its_own_user(parent):
 @pytest.mark.parametrize(("args", "value"), [((), 0), (("--adopt",), 1), (("--new-instance",), 2)])
 def test_what_the_operator_says_of_the_instance_reaches_managerd_once(parent, args, value):
     parent.start(*args)
-    assert [parent.seen(n)[0]["setup"]["instance"] for n in PROGRAMS] == [0, value, 0, 0]
+    assert [parent.seen(n)[0]["setup"]["instance"] for n in PROGRAMS] == [0, value, 0, 0, 0]
     assert send(parent.pid("apid"))
     assert wait_until(lambda: parent.all_started(2))
     assert parent.seen("managerd")[1]["setup"]["instance"] == 0

@@ -17,7 +17,7 @@ def test_page_is_not_stale():
 
 
 def test_a_changed_table_makes_the_page_stale(tmp_path):
-    for name in ("proto", "common", "tests/proc", "apid", "managerd", "dockerd-proxy", "sessiond", "egressd"):
+    for name in ("proto", "common", "tests/proc", "apid", "managerd", "dockerd-proxy", "sessiond", "egressd", "keyd"):
         (tmp_path / name).mkdir(parents=True)
         for file in [*(layout.ROOT / name).glob("*.h"), *(layout.ROOT / name).glob("*.c"), *(layout.ROOT / name).glob("layout.py")]:
             shutil.copy(file, tmp_path / name)
@@ -42,6 +42,6 @@ def test_every_program_message_and_promise_is_on_the_page():
     page = (layout.ROOT / "docs/PRIVSEP.md").read_text()
     assert all(f"| `{r.name}` | 0x{n:04x} |" in page for n, r in layout.ROWS.items())
     promised = set(re.findall(r"^\| `(\w+)` \| [^`|]+ \| `", page, re.M))
-    for name in ("apid", "managerd", "dockerd-proxy", "sessiond", "egressd"):
+    for name in ("apid", "managerd", "dockerd-proxy", "sessiond", "egressd", "keyd"):
         row = re.search(rf"^\| {name} \| `([\w ]+)` \|", page, re.M)
         assert row and set(row[1].split()) <= promised, name

@@ -16,7 +16,7 @@ from machine import SLACK, alive, children, descriptors, read, send, status, wai
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
-PROGRAMS = ("apid", "managerd", "dockerd-proxy", "egressd")
+PROGRAMS = ("apid", "managerd", "dockerd-proxy", "egressd", "keyd")
 KEY = "a-key-of-24-characters-x"
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="starts the programs as root does"),
@@ -93,7 +93,7 @@ def test_every_program_holds_only_what_it_needs(server):
         others = {n: link for n, link in held.items() if n > 2 and not link.startswith(("socket:", "anon_inode:", "pipe:"))}
         assert not others or (name == "managerd" and all(link.startswith("/") for link in others.values())), (name, others)
         assert [n for n, link in held.items() if link.startswith("socket:")][:2] == [3, 4], name
-    assert len(uids) == 4
+    assert len(uids) == 5
 
 
 def test_only_apid_has_the_port(server):

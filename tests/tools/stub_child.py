@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -IS
 """Stands in for any program that agent-sandboxd starts: does the start handshake, then what the files beside it say.
 
-Copied as apid, managerd, dockerd-proxy, egressd or sessiond into one folder with agent-sandboxd. NAME.do there holds words:
+Copied as apid, managerd, dockerd-proxy, egressd, keyd or sessiond into one folder with agent-sandboxd. NAME.do there holds words:
 "exit=N" ends before it is ready, "hang" is never ready, "partial", "deaf" ignores SIGTERM. NAME.seen gets one JSON line
 per start: argv, environment, descriptors, setup, configuration. managerd also obeys lines added to managerd.cmd:
 "session N", "kill N", "garbage". What each is told after its start stands in NAME.told.

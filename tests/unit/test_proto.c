@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "common/chan.h"
+#include "proto/apid_keyd.h"
 #include "proto/apid_managerd.h"
 #include "proto/managerd_dockerd.h"
 #include "proto/managerd_egressd.h"
@@ -20,12 +21,15 @@ static const struct {
 	enum peer a, b;
 } channels[] = {
     {&apid_managerd_proto, APID, MANAGERD},
+    {&apid_keyd_proto, APID, KEYD},
     {&managerd_dockerd_proto, MANAGERD, DOCKERD_PROXY},
     {&managerd_egressd_proto, MANAGERD, EGRESSD},
     {&managerd_sessiond_proto, MANAGERD, SESSIOND},
     {&parent_child_proto, PARENT, CHILD},
     {&parent_managerd_proto, PARENT, CHILD},
     {&parent_egressd_proto, PARENT, CHILD},
+    {&parent_keyd_proto, PARENT, CHILD},
+    {&parent_apid_proto, PARENT, CHILD},
 };
 #define CHANNELS (sizeof(channels) / sizeof(channels[0]))
 
