@@ -99,7 +99,7 @@ class Nginx(Plain):
 
     def settings(self, port):
         self.inner[port] = free_port()
-        return {"PORT": self.inner[port]}
+        return {"PORT": self.inner[port], "TRUSTED_PROXIES": "127.0.0.1"}
 
     def start(self, server):
         if server.port in self.running or str(server.settings["PORT"]) != str(self.inner[server.port]):

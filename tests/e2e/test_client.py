@@ -8,6 +8,7 @@ import sys
 import httpx
 import pytest
 from agent_sandbox.client import SandboxAPIError, SandboxClient
+from front import FRONT
 from harness import KEY
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -98,7 +99,7 @@ TOOLS = {
 
 def test_mcp_server_of_the_client_works_with_all_ten_tools(server):
     async def scene():
-        env = {"AGENT_SANDBOX_URL": server.url, "AGENT_SANDBOX_API_KEY": KEY, "PATH": os.environ["PATH"]}
+        env = {"AGENT_SANDBOX_URL": server.url, "AGENT_SANDBOX_API_KEY": KEY, "PATH": os.environ["PATH"]} | FRONT.environment
         command = StdioServerParameters(command=sys.executable, args=["-m", "agent_sandbox.mcp_server"], env=env)
         async with stdio_client(command) as (reader, writer), ClientSession(reader, writer) as session:
             await session.initialize()

@@ -8,6 +8,7 @@ import queue
 import subprocess
 import threading
 
+from front import FRONT
 from harness import BUILD, KEY
 from machine import kib
 
@@ -24,7 +25,7 @@ ENVELOPE = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextp
 
 def environment(url, key=KEY, **more):
     env = {k: v for k, v in os.environ.items() if not k.lower().startswith(("agent_sandbox_", "http_proxy", "https_proxy", "all_proxy"))}
-    env |= {"AGENT_SANDBOX_URL": url, "HOME": "/proc/none"} | ({"AGENT_SANDBOX_API_KEY": key} if key else {})
+    env |= {"AGENT_SANDBOX_URL": url, "HOME": "/proc/none"} | ({"AGENT_SANDBOX_API_KEY": key} if key else {}) | FRONT.environment
     return env | {k: str(v) for k, v in more.items()}
 
 

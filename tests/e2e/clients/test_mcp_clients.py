@@ -12,6 +12,7 @@ import mcp.client.session as client_session
 import mcp_types
 import pytest
 from agent_sandbox import mcp_server
+from front import FRONT
 from harness import KEY, ROOT
 from machine import wait_until
 from mcp import Client, MCPError, StdioServerParameters
@@ -22,7 +23,9 @@ PACKAGES = ROOT / "build/node/node_modules"
 
 
 def parameters(server):
-    return StdioServerParameters(command=str(PROGRAM), env={"AGENT_SANDBOX_URL": server.url, "AGENT_SANDBOX_API_KEY": KEY})
+    return StdioServerParameters(
+        command=str(PROGRAM), env={"AGENT_SANDBOX_URL": server.url, "AGENT_SANDBOX_API_KEY": KEY} | FRONT.environment
+    )
 
 
 @contextlib.asynccontextmanager
@@ -107,7 +110,7 @@ def test_python_client_sees_progress_and_cancels(server, box, monkeypatch, versi
 
 def test_users_of_the_published_mcp_server_see_what_they_know(server, box):
     """The same parameters, names of results and values as the MCP server of the sic-agent-sandbox package."""
-    env = {"AGENT_SANDBOX_URL": server.url, "AGENT_SANDBOX_API_KEY": KEY, "PATH": os.environ["PATH"]}
+    env = {"AGENT_SANDBOX_URL": server.url, "AGENT_SANDBOX_API_KEY": KEY, "PATH": os.environ["PATH"]} | FRONT.environment
     theirs = StdioServerParameters(command=sys.executable, args=["-m", mcp_server.__name__], env=env)
     me = {"sandbox_id": box.id}
     calls = [
@@ -178,7 +181,7 @@ def test_javascript_clients_speak_every_version(server, which):
 def inspect(server, home, *arguments):
     """What the inspector prints for one call of it."""
     env = environment(server.url) | {"HOME": str(home)}
-    settings = [f"{k}={env[k]}" for k in ("AGENT_SANDBOX_URL", "AGENT_SANDBOX_API_KEY")]
+    settings = [f"{k}={env[k]}" for k in ("AGENT_SANDBOX_URL", "AGENT_SANDBOX_API_KEY", *FRONT.environment)]
     options = [w for s in settings for w in ("-e", s)]
     command = [NODE, PACKAGES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js", "--cli", PROGRAM, *options, *arguments]
     p = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
