@@ -38,9 +38,12 @@ static json_t *
 security_schemes(void)
 {
 	return loose_object(
-	    "'HTTPBearer': {'type': 'http', 'scheme': 'bearer', 'description': 'An API key.'}, "
+	    "'HTTPBearer': {'type': 'http', 'scheme': 'bearer', 'description': 'An API key. It has "
+	    "a tenant, whose sandboxes and snapshots it sees, scopes, and perhaps an end and "
+	    "addresses from which it is good. Without a key the client certificate that was shown "
+	    "counts, where the server asks for one.'}, "
 	    "'APIKeyHeader': {'type': 'apiKey', 'in': 'header', 'name': 'X-API-Key', "
-	    "'description': 'An API key.'}");
+	    "'description': 'The same key, in a header of its own.'}");
 }
 
 static json_t *
