@@ -301,7 +301,7 @@ refuse_stranger(uint64_t id, const struct m_ask *ask, const struct key *key, con
 
 	while (strangers.secret[0] == 0)
 		arc4random_buf(strangers.secret, sizeof(strangers.secret));
-	if (ask->has_key && a_minute > 0)
+	if (ask->has_key && a_minute > 0 && !rate_is_loopback(ask->addr))
 		wait = strangers_take(&strangers, ask->addr, a_minute, time_boot_us());
 	audit_refused(ask, key, name, wait == 0 ? 401 : 429, keys_verdict_text(why));
 	if (wait == 0)

@@ -32,6 +32,14 @@ is_v4(const uint8_t addr[16])
 	return memcmp(addr, mapped, sizeof(mapped)) == 0;
 }
 
+int
+rate_is_loopback(const uint8_t addr[16])
+{
+	static const uint8_t six[16] = {[15] = 1};
+
+	return memcmp(addr, six, sizeof(six)) == 0 || (is_v4(addr) && addr[12] == 127);
+}
+
 static size_t
 set_of(const struct strangers *s, const uint64_t addr[2])
 {

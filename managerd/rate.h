@@ -33,4 +33,7 @@ struct strangers {
 int64_t
 strangers_take(struct strangers *, const uint8_t addr[16], int64_t a_minute, int64_t now_us);
 
+/* This machine itself: a proxy there that is not trusted would stand for all clients. */
+int rate_is_loopback(const uint8_t addr[16]);
+
 #endif

@@ -159,15 +159,15 @@ def test_keys_racing_for_a_tenants_last_slots_get_exactly_its_quota(own, keys):
 
 def test_requests_a_second_and_failing_keys_are_bounded(own, keys):
     file = keys(line("slow", tenant="t", quotas={"requests_per_second": 2}), line("free"))
-    server = own(KEYS_FILE=file.path, FAILED_KEYS_A_MINUTE=5)
+    server = own(KEYS_FILE=file.path, FAILED_KEYS_A_MINUTE=5, TRUSTED_PROXIES="127.0.0.1")
     api = server.api
     answers = [api.ask("GET", "/v1/sandboxes", key="slow") for _ in range(40)]
     late = [a for a in answers if a.status_code == 429]
     assert answers[0].status_code == 200 and late and all(int(a.headers["Retry-After"]) >= 1 for a in late)
-    wrong = [api.ask("GET", "/v1/sandboxes", key=f"guess-{i}") for i in range(40)]
+    wrong = [api.ask("GET", "/v1/sandboxes", key=f"guess-{i}", headers={"X-Forwarded-For": "192.0.2.7"}) for i in range(40)]
     assert [a.status_code for a in wrong[:5]] == [401] * 5 and wrong[-1].status_code == 429
     assert int(wrong[-1].headers["Retry-After"]) >= 1 and "WWW-Authenticate" not in wrong[-1].headers
-    assert all(api.ask("GET", "/v1/sandboxes", key="free").status_code == 200 for _ in range(40))
+    assert all(api.ask("GET", "/v1/sandboxes", key="free", headers={"X-Forwarded-For": "192.0.2.7"}).status_code == 200 for _ in range(40))
 
 
 def test_streams_commands_and_transfers_of_a_revoked_key_end_at_once(own, keys):

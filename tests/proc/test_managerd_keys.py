@@ -393,6 +393,8 @@ def test_failing_keys_of_an_address_get_429_and_good_ones_are_never_refused(star
     assert refused(s.call("GET", {"id": 1}, key="good", addr="192.0.2.7"), 404)
     assert status(s.call("GET", {"id": 1}, key="guess", addr="192.0.2.8")) == 401
     assert status(s.call("GET", {"id": 1}, key=None, addr="192.0.2.7")) == 401  # no guess was made
+    for local in ("127.0.0.1", "::1"):
+        assert all(status(s.call("GET", {"id": 1}, key="guess", addr=local)) == 401 for _ in range(60))
 
 
 def test_a_flood_of_addresses_takes_no_more_memory(start):
