@@ -319,6 +319,10 @@ class Server:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return s
 
+    def plain(self, timeout=30):
+        """A connection on which nothing is said yet, not even a handshake."""
+        return Server.connect(self, timeout)
+
     def raw(self, data, wait=0.6, half_close=False, parts=None, answers=1):
         """Sends bytes; returns (all that came, "closed", "reset" or "open"). So many answers, and an end that was announced, are
         waited for however long they take; what else may come has `wait` seconds."""

@@ -16,8 +16,8 @@ RESULT = {"stdout", "stderr", "exit_code", "timed_out", "truncated", "duration_m
 
 
 @pytest.fixture(scope="module")
-def server():
-    with Server() as s:
+def server(kind):
+    with kind() as s:
         yield s
 
 
@@ -613,8 +613,8 @@ def test_the_two_streams_are_kept_apart(server):
     assert events[-1] == {"type": "exit", "exit_code": 0, "timed_out": False, "duration_ms": 1234}
 
 
-def test_output_over_the_limit_is_cut_and_read_to_its_end():
-    with Server(MAX_EXEC_OUTPUT_BYTES=100_000) as s:
+def test_output_over_the_limit_is_cut_and_read_to_its_end(kind):
+    with kind(MAX_EXEC_OUTPUT_BYTES=100_000) as s:
         r = run(s, "many 1000", "?detail=true")
         assert r["truncated"] and len(r["stdout"]) == 100_000 and r["omitted_bytes"] == 1000 * 65536 - 100_000
         before = s.rss()
@@ -825,8 +825,8 @@ def test_mode_is_checked(server):
         error(server("PUT", f"{BOX_URL}/files?path=m&mode={mode}", data=b""), 400)
 
 
-def test_upload_over_the_limit_is_413_declared_or_counted():
-    with Server(MAX_FILE_BYTES=100_000) as s:
+def test_upload_over_the_limit_is_413_declared_or_counted(kind):
+    with kind(MAX_FILE_BYTES=100_000) as s:
         assert s("PUT", BOX_URL + "/files?path=f", data=b"x" * 100_000).status_code == 200
         got, end = s.raw(head("PUT", BOX_URL + "/files?path=g", "Content-Length: 100001") + b"x", wait=3)
         assert statuses(got) == [413] and end == "closed" and b"payload_too_large" in got

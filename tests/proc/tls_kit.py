@@ -65,13 +65,16 @@ class TlsSocket:
             return self.step(self.tls.read, n)
         except ssl.SSLZeroReturnError:
             return b""
-        except ssl.SSLEOFError:
-            raise Truncated from None
+        except ssl.SSLError as exc:
+            if isinstance(exc, ssl.SSLEOFError) or exc.reason == "UNEXPECTED_EOF_WHILE_READING":
+                raise Truncated from None
+            raise
 
     def send(self, data):
         self.flush()
-        for i in range(0, len(data), 1 << 18):
-            self.step(self.tls.write, data[i : i + (1 << 18)])
+        view = memoryview(data)
+        while len(view):
+            view = view[self.step(self.tls.write, view) :]
         return len(data)
 
     sendall = send
@@ -196,15 +199,20 @@ class TlsServer(Server):
         self.program.parent.send("P_TLS", 0, fields)
         done = self.program.parent.recv_until("P_TLS_DONE")
         assert done.fields["generation"] == fields["generation"]
+        if done.fields["failed"]:
+            self.keyd.parent.send("P_FORGET", 0, fields)
         return done
 
     def stop(self):
         try:
             super().stop()
         finally:
-            self.keyd.stop()
-            if self.own:
-                self.own.close()
+            self.end_keyd()
+
+    def end_keyd(self):
+        self.keyd.stop()
+        if self.own:
+            self.own.close()
 
     def session(self):
         session = Session()
@@ -213,6 +221,7 @@ class TlsServer(Server):
 
     def context(self, client=None, **more):
         context = ssl.create_default_context(cafile=self.certificates.authority.cert)
+        context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF  # else a connection that is cut reads like one that has ended
         if client:
             context.load_cert_chain(*client)
         for name, value in more.items():
@@ -220,11 +229,8 @@ class TlsServer(Server):
         return context
 
     def connect(self, timeout=30, context=None, name="127.0.0.1", session=None):
-        sock = super().connect(timeout)
+        sock = self.plain(timeout)
         return TlsSocket(sock, context or self.context(), name, session)
-
-    def plain(self, timeout=30):
-        return super().connect(timeout)
 
     def wait_closed(self, sock, seconds=30):
         """Until the other side has ended it."""
