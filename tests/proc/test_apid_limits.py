@@ -232,3 +232,61 @@ def test_configured_page_may_ask_first_send_the_key_and_read_the_answer():
         assert r.status_code == 200 and r.headers["Access-Control-Allow-Origin"] == PAGE
         assert s("GET", BOX_URL, headers={"Origin": s.url}).status_code == 200
         assert s("GET", BOX_URL, headers={"X-API-Key": KEY}, key=None).headers["Vary"] == "Origin"
+
+
+# five hundred at once
+
+SLOW = {
+    "heads": head("GET", BOX_URL)[:-9],
+    "bodies": post(BOX_URL + "/exec", b"x" * 60_000)[:-50_000],
+    "readers": head("GET", BOX_URL + "/files?path=huge"),
+    "readers of a page": head("GET", "/openapi.json", key=False) * 8,
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_five_hundred_slow_clients_hold_nobody_and_leave_nothing(kind):
+    with Server() as s:
+        s.files["/workspace/huge"] = bytes(3_000_000)
+        assert s("GET", BOX_URL).status_code == 200
+        before = s.fds()
+        socks = [connect_from(s, "127.0.0.9") for _ in range(500)]
+        for x in socks:
+            x.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            x.sendall(SLOW[kind])
+        grown = [s.rss()]
+        for _ in range(20):
+            for x in socks[::50]:
+                with contextlib.suppress(OSError):
+                    x.sendall(b"x") if kind in ("heads", "bodies") else x.recv(10)
+            assert s("GET", BOX_URL).status_code == 200
+            grown.append(s.rss())
+        assert max(grown) < 500 * 700 and s.fds() < before + 500 * 3 + 20
+        for x in socks:
+            x.close()
+        assert wait_until(lambda: s.fds() <= before + 2, 60), (s.fds(), before)
+        assert s("GET", BOX_URL).status_code == 200
+
+
+def test_slow_heads_are_ended_however_many_they_are():
+    with Server() as s:
+        socks = [connect_from(s, "127.0.0.9") for _ in range(500)]
+        for x in socks:
+            x.sendall(SLOW["heads"])
+        assert all(is_cut(x) for x in socks)
+        for x in socks:
+            x.close()
+
+
+def test_connections_that_are_cut_leave_no_descriptor_and_no_memory():
+    with Server(MAX_CONNECTIONS_PER_ADDRESS=10) as s, contextlib.ExitStack() as stack:
+        for _ in range(10):
+            stack.enter_context(connect_from(s, "127.0.0.9"))
+        assert wait_until(lambda: s("GET", BOX_URL).status_code == 200)
+        before, rss = s.fds(), s.rss()
+        for _ in range(5000):
+            with contextlib.suppress(ConnectionError, BrokenPipeError):
+                connect_from(s, "127.0.0.9").close()
+        assert s("GET", BOX_URL).status_code == 200
+        assert wait_until(lambda: s.fds() <= before + 1) and s.rss() - rss < 3000
+        assert s.program.log().count("cut") < 20

@@ -1,0 +1,109 @@
+"""Behind real proxies, configured as docs/PROXIES.md says: streams come at once, big files whole, and the client is who it is."""
+
+import hashlib
+import http.client
+import json
+import os
+import socket
+
+import pytest
+from harness import KEY, wait_until
+from proxies import NAME, Proxy, snippets
+
+KINDS = ["nginx", "haproxy", "haproxy-tcp", "caddy"]
+HEADERS = {"X-API-Key": KEY, "Host": NAME, "X-Forwarded-For": "198.51.100.66"}  # the last one is a lie
+pytestmark = pytest.mark.gate
+
+
+@pytest.fixture(scope="module")
+def behind(engine):
+    from harness import Server
+
+    s = Server(engine, TRUSTED_PROXIES="127.0.0.1", ALLOWED_HOSTS=NAME, MAX_SANDBOXES=10, POOL=0).start()
+    s.work = s.api.create()
+    yield s
+    s.close()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def proxy(request, behind):
+    p = Proxy(request.param, behind.port)
+    yield p
+    p.close()
+
+
+def ask(proxy, method, path, body=None, **headers):
+    """The answer, not yet read; the caller closes its connection."""
+    c = http.client.HTTPConnection(NAME)
+    c.sock = proxy.connect()
+    c.sock.settimeout(60)
+    c.request(method, path, body, HEADERS | headers)
+    return c, c.getresponse()
+
+
+def test_every_configuration_of_the_page_is_tested():
+    assert sorted(snippets()) == sorted(KINDS)
+
+
+def test_first_line_of_a_stream_comes_while_the_command_runs(behind, proxy):
+    command = "rm -f go; echo first; while [ ! -e go ]; do sleep 0.05; done; echo second"
+    c, r = ask(proxy, "POST", behind.work.path + "/exec/stream", json.dumps({"command": command}), **{"Content-Type": "application/json"})
+    assert r.status == 200 and json.loads(r.readline())["data"] == "first\n"
+    behind.work.put("go", b"")
+    assert [json.loads(line).get("data") for line in r.read().splitlines()] == ["second\n", None]
+    c.close()
+
+
+def test_big_files_go_up_and_down_whole(behind, proxy):
+    data = os.urandom(20_000_000)
+    for chunked in (False, True):
+        body = (data[i : i + 1_000_000] for i in range(0, len(data), 1_000_000)) if chunked else data
+        c, r = ask(proxy, "PUT", behind.work.path + "/files?path=big", body)
+        assert r.status == 200 and json.loads(r.read())["size"] == len(data)
+        c.close()
+    c, r = ask(proxy, "GET", behind.work.path + "/files?path=big")
+    assert r.status == 200 and hashlib.sha256(r.read()).digest() == hashlib.sha256(data).digest()
+    c.close()
+
+
+def test_audit_log_has_the_clients_address(behind, proxy):
+    for name in ("one", "two"):
+        c, r = ask(proxy, "PUT", behind.work.path + f"/files?path={name}", b"x", **{"X-Request-Id": f"id-{name}-{proxy.port}"})
+        assert r.status == 200
+        c.close()
+
+    def peers():
+        lines = [json.loads(line) for line in (behind.data / "audit.log").read_text().splitlines()]
+        return [x["peer"].split(":")[0] for x in lines if str(x.get("request_id", "")).endswith(f"-{proxy.port}")]
+
+    assert wait_until(lambda: len(peers()) == 2) and peers() == ["127.0.0.77"] * 2
+
+
+def test_client_that_leaves_ends_its_command(behind, proxy):
+    mark = f"41{proxy.port}.5"
+    c, r = ask(
+        proxy,
+        "POST",
+        behind.work.path + "/exec/stream",
+        json.dumps({"command": f"echo on; sleep {mark}", "timeout_seconds": 600}),
+        **{"Content-Type": "application/json"},
+    )
+    assert r.readline() and behind.work.running(mark) > 0
+    c.sock.shutdown(socket.SHUT_RDWR) if c.sock else None
+    r.close()
+    c.close()
+    assert wait_until(lambda: behind.work.running(mark) == 0, 60, 0.2)
+
+
+def test_proxy_that_is_not_trusted_is_not_believed(own):
+    s = own(ALLOWED_HOSTS=NAME, POOL=0)
+    for kind in ("nginx", "haproxy-tcp"):
+        p = Proxy(kind, s.port)
+        try:
+            c, r = ask(p, "GET", "/v1/sandboxes/sb_0123456789abcdef", **{"X-API-Key": "wrong-key-0123456789", "X-Request-Id": f"id-{kind}"})
+            assert r.status == (401 if kind == "nginx" else 400)
+            c.close()
+        finally:
+            p.close()
+    lines = (s.data / "audit.log").read_text().splitlines()
+    assert [json.loads(x)["peer"].split(":")[0] for x in lines if "id-nginx" in x] == ["127.0.0.1"]
