@@ -15,7 +15,8 @@
 #include "agent-sandboxd/parent.h"
 #include "common/log.h"
 
-#define BACKLOG 1024
+#define BACKLOG \
+	4096 /* a flood fills it in less than half a second; more the kernel does not take */
 
 static int
 is_loopback(const struct sockaddr *sa)

@@ -2,6 +2,7 @@
  * HELD are open. Prints how many were made and how many of them the kernel refused. Usage: flood
  * FROM PORT A_SECOND SECONDS */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ main(int argc, char **argv)
 	start = now();
 	end = start + atoi(argv[4]) * INT64_C(1000000000);
 	while (now() < end) {
-		for (; made < (now() - start) * rate / 1000000000; made++) {
+		for (; now() < end && made < (now() - start) * rate / 1000000000; made++) {
 			int *fd = &held[made % HELD];
 
 			if (*fd > 0)
@@ -51,7 +52,8 @@ main(int argc, char **argv)
 				return 1;
 			setsockopt(*fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 			if (bind(*fd, (struct sockaddr *)&from, sizeof(from)) == -1 ||
-			    connect(*fd, (struct sockaddr *)&to, sizeof(to)) == -1)
+			    (connect(*fd, (struct sockaddr *)&to, sizeof(to)) == -1 &&
+				errno != EINPROGRESS))
 				failed++;
 		}
 		usleep(500);
