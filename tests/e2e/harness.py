@@ -429,8 +429,10 @@ class Server:
         return None
 
     def pool_full(self, seconds=60):
-        """Waits for a full pool. What the server says of it is a second old at most."""
+        """Waits for a full pool. The server says it once a second: when it has answered after that, it has said it since."""
+        self.api.list()
         time.sleep(1.1)
+        self.api.list(), self.api.list()
         full = wait_until(lambda: (p := self.pool()) and all(i["ready"] == i["size"] for i in p["images"]), seconds)
         assert full, f"the pool is not filled: {self.pool()}\n{self.tail()}"
         return self

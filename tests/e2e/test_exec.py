@@ -100,7 +100,7 @@ def test_background_job_neither_holds_the_call_nor_dies_with_it(box):
     started = time.monotonic()
     assert box.sh("sleep 5252.5 & echo hi") == "hi\n"
     assert time.monotonic() - started < 3 + SLACK
-    assert box.running("5252.5") == 1
+    assert wait_until(lambda: box.running("5252.5") == 1)
 
 
 @pytest.mark.core
@@ -131,7 +131,7 @@ def test_stdin_as_the_raw_body_is_streamed_with_its_end(box):
 
 def test_kill_others_ends_every_other_process_first(box):
     box.sh("setsid sleep 5353.5 >/dev/null 2>&1 &")
-    assert box.running("5353.5") == 1
+    assert wait_until(lambda: box.running("5353.5") == 1)
     ask = base64.urlsafe_b64encode(b'{"command":"echo alone"}').decode()
     answer = box.api.ask("POST", f"{box.path}/exec/stream?request={ask}&kill_others=true", data=b"", stream=True)
     assert answer.status_code == 200 and text([json.loads(x) for x in answer.iter_lines()]) == "alone\n"
@@ -199,10 +199,10 @@ def test_waiting_exec_of_a_deleted_sandbox_says_so(make):
     b = make(memory_mb=64)
 
     def later():
-        time.sleep(0.7)
+        assert wait_until(lambda: b.running("5555.5") == 1)
         return b.delete()
 
-    answer, gone = at_once([lambda: b.post_exec("sleep 60"), later])
+    answer, gone = at_once([lambda: b.post_exec("sleep 5555.5"), later])
     assert gone.status_code == 204
     assert "deleted" in check_error(answer, 409)
 

@@ -99,7 +99,7 @@ def test_first_words_that_are_wrong_fail_the_create_and_leave_nothing(engine, ho
     began = time.monotonic()
     answer = hostile.api.post_sandbox({"image": ref, "memory_mb": 64}, timeout=100)
     assert answer.status_code == 502, answer.text
-    assert time.monotonic() - began < 45
+    assert time.monotonic() - began < 45 + SLACK
     hostile.clean()
 
 

@@ -1,7 +1,6 @@
 """What code inside a sandbox can see and do."""
 
 import json
-import time
 
 import pytest
 from harness import at_once
@@ -103,10 +102,10 @@ def test_killing_everything_including_the_supervisors_ends_execs_with_137_and_no
     b = make(memory_mb=64)
 
     def killer():
-        time.sleep(0.7)
+        assert wait_until(lambda: b.running("2020.5") == 1)
         return b.exec("kill -9 -1; sleep 5", timeout_seconds=8)
 
-    waiting, _ = at_once([lambda: b.exec("sleep 20; echo no", timeout_seconds=15), killer])
+    waiting, _ = at_once([lambda: b.exec("sleep 2020.5; echo no", timeout_seconds=50), killer])
     assert waiting["exit_code"] == 137 and not waiting["timed_out"] and waiting["stdout"] == ""
     assert b.sh("echo on") == "on\n"
 

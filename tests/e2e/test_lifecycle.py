@@ -74,7 +74,7 @@ def test_time_to_live_is_renewed_from_now(make):
     for ttl in (500, 70):
         answer = b.api.ask("POST", b.path + "/timeout", json={"timeout_seconds": ttl})
         assert answer.status_code == 200
-        assert seconds(answer.json()["expires_at"]) == pytest.approx(time.time() + ttl, abs=2)
+        assert seconds(answer.json()["expires_at"]) == pytest.approx(time.time() + ttl, abs=2 + SLACK)
         assert b.get().json()["expires_at"] == answer.json()["expires_at"]
     for bad, status in ((0, 422), (86401, 400), ("1", 422), (None, 422)):
         check_error(b.api.ask("POST", b.path + "/timeout", json={"timeout_seconds": bad}), status)
@@ -92,7 +92,7 @@ def test_expired_sandbox_ends_and_says_why_to_who_asks(own):
 
 
 def test_stream_and_exec_of_a_sandbox_that_expires_end_with_an_error_and_no_exit(own):
-    b = own().api.create(timeout_seconds=2)
+    b = own().api.create(timeout_seconds=6)
     calls = (
         lambda: b.stream("echo on; sleep 25", timeout_seconds=30).all(),
         lambda: b.post_exec("sleep 25", timeout_seconds=30),
@@ -182,7 +182,7 @@ def test_cycles_leave_no_descriptor_memory_volume_or_container(own):
     assert wait_until(lambda: s.on_engine() == ([], []))
     # One engine call may be under way when they are counted.
     assert wait_until(lambda: s.descriptors() <= descriptors + 1), (descriptors, s.descriptors())
-    assert s.memory() < memory + 2048, (memory, s.memory())
+    assert wait_until(lambda: s.memory() < memory + 2048), (memory, s.memory())
 
 
 def test_unknown_image_is_named_and_leaves_nothing(server, api):
@@ -190,7 +190,7 @@ def test_unknown_image_is_named_and_leaves_nothing(server, api):
     for image in ("no-such-image-here:1", "library/none@sha256:" + "0" * 64, "UPPER", "a b", "-x"):
         assert image in check_error(api.post_sandbox({"image": image}), 400)
     check_error(api.post_sandbox({"image": "x" * 600}), 400)
-    assert server.on_engine() == before
+    assert all(set(now) <= set(was) for now, was in zip(server.on_engine(), before, strict=True))
 
 
 def test_image_and_network_policy_is_403_at_create_and_fork(own):
@@ -205,7 +205,7 @@ def test_image_and_network_policy_is_403_at_create_and_fork(own):
 def test_sandboxes_do_not_see_each_other(make):
     a, b = make(memory_mb=64), make(memory_mb=64)
     a.sh("sleep 4711.5 >/dev/null 2>&1 & echo secret > f")
-    assert a.running("4711.5") == 1 and b.running("4711.5") == 0
+    assert wait_until(lambda: a.running("4711.5") == 1) and b.running("4711.5") == 0
     assert b.names() == []
 
 

@@ -147,7 +147,7 @@ def test_fifty_at_once_from_a_pool_of_four_share_nothing(pooled):
     assert p and p["hits"] >= 4
     assert {x.status_code for x in at_once([b.delete for b in boxes])} == {204}
     s.pool_full(120)
-    assert wait_until(lambda: s.on_engine() == ([], [])) and len(s.members()) == 4
+    assert wait_until(lambda: s.on_engine() == ([], []) and len(s.members()) == 4)
 
 
 @pytest.mark.limit(300)
@@ -230,15 +230,16 @@ def test_pool_of_a_server_that_was_killed_is_removed_and_filled_anew(pooled, vic
     assert claimed(s, s.api.create()) and not s.orphans()
 
 
-def test_end_takes_the_pool_along_and_is_soon(pooled):
-    s = pooled(3)
+def test_end_takes_the_pool_along_and_is_soon(faulty, pooled):
+    s = pooled(3, socket_path=faulty.path)
     b = s.api.create()
     s.pool_full()
+    ids = {s.engine.call("GET", f"/containers/{name}/json")["Id"] for name in s.members()}
     began = time.monotonic()
     assert s.end(signal.SIGTERM) == 0
     assert time.monotonic() - began < 4 + SLACK
-    if left := s.members():  # of a busy engine's: the next start has them
-        assert len(left) < 3, left
+    # A busy engine may not have done it by now: the next start has what is left.
+    assert len(ids) == 3 and all(any(call.startswith("DELETE") and i in call for call in faulty.seen) for i in ids)
     assert not (s.data / "pool.json").exists()
     s.settings["POOL"] = 0
     s.start()
@@ -284,7 +285,7 @@ def test_engine_that_refuses_names_costs_only_the_name(faulty, own):
     faulty.fail(r"^POST \S*/rename")
     b = s.api.create()
     b.put("f", b"kept")
-    assert "keeps its name of the pool" in s.tail()
+    assert wait_until(lambda: "keeps its name of the pool" in s.tail())
     faulty.fail(None)
     assert s.end() == 0
     s.start()

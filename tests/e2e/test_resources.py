@@ -119,7 +119,7 @@ def test_fork_bomb_in_the_background_is_429_for_execs_while_files_and_delete_wor
 
 def test_pids_limit_is_the_one_asked_for(make):
     b = make(pids_limit=30, memory_mb=128)
-    count = "import os,time\nn=0\ntry:\n while n < 100:\n  if os.fork() == 0: time.sleep(2); os._exit(0)\n  n += 1\nexcept OSError: pass\nprint(n)"
+    count = "import os,time\nn=0\ntry:\n while n < 100:\n  if os.fork() == 0: time.sleep(30); os._exit(0)\n  n += 1\nexcept OSError: pass\nprint(n)"
     assert 10 <= int(b.python(count)) < 30
 
 

@@ -260,7 +260,7 @@ def test_no_way_out(server):
 
 def test_limits_of_the_server_hold_for_runs_and_one_too_many_is_429(own):
     s = own(MAX_SANDBOXES=3)
-    answers = at_once([lambda: post(s, "import time; time.sleep(3); print(1)") for _ in range(8)])
+    answers = at_once([lambda: post(s, "import time; time.sleep(6); print(1)") for _ in range(8)])
     assert {a.status_code for a in answers} == {200, 429} and sum(a.status_code == 200 for a in answers) <= 3
     assert all("Retry-After" in a.headers and refused(a, 429) for a in answers if a.status_code == 429)
     nothing_left(s)
@@ -441,11 +441,12 @@ def test_client_that_goes_away_ends_the_run(alone):
     """While the sandbox is made, and while the program runs."""
     body = json.dumps({"code": "import time; time.sleep(50)", "limits": {"timeout_seconds": 60}}).encode()
     head = f"POST /v1/run HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {KEY}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    for wait in (0, 0.05, 4):
+    for wait in (0, 0.05, None):
         with FRONT.connect(alone.port) as s:
             s.sendall(head + body)
-            time.sleep(wait)
-            assert wait == 0.05 or wait == 0 or alone.on_engine()[0]
+            if wait is None:
+                assert wait_until(lambda: alone.on_engine()[0])
+            time.sleep(1 if wait is None else wait)
         nothing_left(alone)
 
 
@@ -490,17 +491,19 @@ def test_kill_of_any_program_in_a_run_leaves_nothing(own, program):
     assert run(alone, "print(1)")["stdout"] == "1\n"
 
 
-def test_end_of_the_server_in_a_run_is_503_and_leaves_nothing(own):
-    s = own()
+def test_end_of_the_server_in_a_run_is_503_and_leaves_nothing(faulty, own):
+    s = own(socket_path=faulty.path, POOL=0)
     answers = []
     t = threading.Thread(target=lambda: answers.append(post(s, "import time; time.sleep(30)", limits={"timeout_seconds": 40})))
     t.start()
     assert wait_until(lambda: s.on_engine()[0], 30)
     time.sleep(1)
+    id = s.engine.call("GET", f"/containers/{s.on_engine()[0][0]}/json")["Id"]
     s.end()
     t.join(30)
     refused(answers[0], 503)
-    assert s.on_engine() == ([], [])
+    # A busy engine may not have done it by now: the next start has what is left.
+    assert any(call.startswith("DELETE") and id in call for call in faulty.seen)
     s.start()
     nothing_left(s)
 
@@ -534,6 +537,10 @@ def test_audit_has_a_line_for_each_step_of_a_run(own):
     s = own()
     request = post(s, "open('a', 'w')", snapshot=True).headers["X-Request-Id"]
     nothing_left(s)
-    lines = [json.loads(line) for line in (s.data / "audit.log").read_text().splitlines()]
-    mine = [line["action"] for line in lines if line.get("request_id") == request]
-    assert mine == ["create", "file_write", "exec", "file_remove", "snapshot", "destroy"]
+
+    def mine():
+        lines = [json.loads(line) for line in (s.data / "audit.log").read_text().split("\n")[:-1]]
+        return [line["action"] for line in lines if line.get("request_id") == request]
+
+    wanted = ["create", "file_write", "exec", "file_remove", "snapshot", "destroy"]
+    assert wait_until(lambda: mine() == wanted), mine()

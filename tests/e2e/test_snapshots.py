@@ -116,7 +116,7 @@ def test_rollback_to_what_is_not_there_changes_nothing(make):
     b.sh("echo here > f; nohup sleep 6262.5 >/dev/null 2>&1 &")
     for bad, status in (("snap_0123456789abcdef", 404), ("x", 404), ("", 404), (None, 422), (5, 422)):
         check_error(b.post_rollback(bad), status, 400)
-    assert b.content("f") == b"here\n" and b.running("6262.5") == 1
+    assert b.content("f") == b"here\n" and wait_until(lambda: b.running("6262.5") == 1)
 
 
 def test_fork_takes_over_all_but_what_is_given(make, api):
@@ -228,10 +228,10 @@ def test_rollback_with_commands_running_ends_them_with_409_and_later_calls_work(
     events.next()
 
     def roll():
-        time.sleep(0.6)
+        assert wait_until(lambda: b.running("6363.5") == 1)
         return b.post_rollback(snap)
 
-    waiting, rolled = at_once([lambda: b.post_exec("sleep 60"), roll])
+    waiting, rolled = at_once([lambda: b.post_exec("sleep 6363.5"), roll])
     assert rolled.status_code == 200
     assert "rolled back" in check_error(waiting, 409)
     assert [e["type"] for e in events.all()] == ["error"]

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import pytest
+import requests
 from harness import BUILD, DEFAULT_IMAGE, ROOT, check_error
 from machine import wait_until
 
@@ -131,7 +132,10 @@ def test_engine_whose_data_were_replaced_is_not_used_and_nothing_is_lost(private
     snap = box.snapshot()
 
     def refused():
-        answer = s.api.fresh().ask("GET", "/healthz", timeout=3)
+        try:
+            answer = s.api.fresh().ask("GET", "/healthz", timeout=20)
+        except requests.RequestException:  # it does not listen yet
+            return False
         return answer.status_code == 502 and OTHER_ENGINE in s.tail(100000)
 
     data_of(e, "second")

@@ -15,7 +15,7 @@ import trap as t
 from cli_kit import Cli, peak_memory
 from drivers import listing
 from harness import BUILD
-from machine import wait_until
+from machine import descriptors, wait_until
 
 
 @pytest.fixture
@@ -342,7 +342,8 @@ def test_signal_while_sending_leaves_nothing_there(cli, box, tmp_path):
     big = tmp_path / "big"
     subprocess.run(["truncate", "-s", "900M", big], check=True)
     with cli.start("cp", big, f"{box.id}:big") as p:
-        time.sleep(0.5)
+        assert wait_until(lambda: str(big) in descriptors(p.pid).values()), "it is not under way"
+        time.sleep(0.3)
         p.send_signal(signal.SIGINT)
         assert p.wait(30) == 130
     assert wait_until(lambda: box.names() == [])

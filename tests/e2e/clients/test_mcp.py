@@ -455,16 +455,16 @@ def test_sandbox_whose_creation_was_cancelled_does_not_stay(m, api, server):
 
 def test_several_calls_run_at_once(m, box):
     began = time.monotonic()
-    slow = [m.begin_tool("sandbox_exec", sandbox_id=box.id, command=f"sleep 3; echo {i}") for i in range(10)]
+    slow = [m.begin_tool("sandbox_exec", sandbox_id=box.id, command=f"sleep 6; echo {i}") for i in range(10)]
     assert m.tool("sandbox_exec", sandbox_id=box.id, command="echo quick")["stdout"] == "quick\n"
     assert m.call("ping")["result"] == {}
     for i, n in enumerate(slow):
         assert m.answer(n)["result"]["structuredContent"]["stdout"] == f"{i}\n"
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 40, "one after the other they take a minute"
 
 
 def test_more_calls_than_can_be_are_refused_not_lost(m, box):
-    numbers = [m.begin_tool("sandbox_exec", sandbox_id=box.id, command="sleep 0.5") for _ in range(80)]
+    numbers = [m.begin_tool("sandbox_exec", sandbox_id=box.id, command="sleep 4") for _ in range(80)]
     answers = [m.answer(n) for n in numbers]
     assert sum("error" in a for a in answers) == 16 and {a["error"]["code"] for a in answers if "error" in a} == {-32600}
     assert m.tool("sandbox_exec", sandbox_id=box.id, command="echo on")["stdout"] == "on\n"
