@@ -274,6 +274,8 @@ attach(struct conn *c)
 		evhttp_connection_free(c->evcon);
 		return -1;
 	}
+	if (c->ssl != NULL && c->proxied)
+		gate_tls_proxied(c);
 	gate_limit(c);
 	return 0;
 }

@@ -8,6 +8,8 @@ struct event_base;
 
 /* The connection's bufferevent; its handshake begins when it has a socket. */
 struct bufferevent *gate_tls_new(struct event_base *, struct conn *);
+/* The client is a proxy that may say, before the handshake, who is behind it (tls_bio.c). */
+void gate_tls_proxied(struct conn *);
 /* What libevent tells of it: only noted, the kick acts. */
 void gate_tls_event(struct conn *, short what);
 /* What waits goes out in whole records. */

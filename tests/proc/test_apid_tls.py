@@ -13,7 +13,8 @@ import layout
 import pytest
 from apid_server import BOX_URL, KEY, SANITIZED, head, post, statuses
 from machine import wait_until
-from tls_kit import Certificates, TlsServer, Truncated
+from test_apid_limits import CLIENT, asked, proxy_header
+from tls_kit import Certificates, TlsServer, TlsSocket, Truncated
 
 
 @pytest.fixture(scope="module")
@@ -248,6 +249,29 @@ def test_new_certificates_are_taken_while_a_stream_runs_and_it_goes_on():
         while part := c.recv(65536):
             got += part
         assert b"after" in got and got.endswith(b"0\r\n\r\n")
+
+
+def test_proxy_header_comes_off_before_the_first_record_and_is_believed_of_trusted_proxies_only():
+    with TlsServer(TRUSTED_PROXIES="127.0.0.1") as s:
+        for first, client in ((proxy_header(), CLIENT), (b"", "127.0.0.1"), (proxy_header(command=0x20), "127.0.0.1")):
+            sock = s.plain()
+            for i in range(0, len(first), 9):
+                sock.sendall(first[i : i + 9])
+                time.sleep(0.02)
+            with TlsSocket(sock, s.context()) as c:
+                c.sendall(head("GET", BOX_URL))
+                assert statuses(c.recv(65536)) == [200] and asked(s)[1] == client
+        for bad in (proxy_header(command=0x31), proxy_header() * 2):
+            sock = s.plain()
+            sock.sendall(bad)
+            with pytest.raises((ssl.SSLError, OSError)):
+                TlsSocket(sock, s.context())
+        assert s.program.log().count("malformed PROXY header") == 1
+    with TlsServer(TRUSTED_PROXIES="192.0.2.1") as s:
+        sock = s.plain()
+        sock.sendall(proxy_header())
+        with pytest.raises((ssl.SSLError, OSError)):
+            TlsSocket(sock, s.context())
 
 
 def broken(s, name, tmp_path):
