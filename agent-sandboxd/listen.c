@@ -15,8 +15,8 @@
 #include "agent-sandboxd/parent.h"
 #include "common/log.h"
 
-#define BACKLOG \
-	4096 /* a flood fills it in less than half a second; more the kernel does not take */
+/* As long as the kernel lets it be: a flood fills it in less than half a second. */
+#define BACKLOG 4096
 
 static int
 is_loopback(const struct sockaddr *sa)
