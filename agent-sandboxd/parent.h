@@ -58,9 +58,10 @@ enum outcome { RUNNING, STOPPED, DIED, ENGINE_CHANGED, MISCONFIGURED };
 
 /* The files of a generation of certificates, from their opening until apid has them. */
 struct tls {
-	uint32_t generation; /* that was begun last; 0: no TLS */
-	int running;         /* one is being taken over */
-	int again;           /* another SIGHUP came meanwhile */
+	uint32_t generation;   /* that was begun last; 0: no TLS */
+	int again;             /* another SIGHUP came meanwhile */
+	struct process *asked; /* whose answer is waited for; NULL: nothing is under way */
+	int64_t asked_ms;
 	uint32_t count;
 	int certs[TLS_FILES_MAX]; /* -1: none, or handed on */
 	int client_ca;
@@ -123,6 +124,8 @@ void resolv_check(struct parent *);
 void tls_start(struct parent *);
 void tls_reload(struct parent *);
 void tls_answer(struct process *, struct msg *);
+/* Who does not answer is of no use: then all begins anew. */
+void tls_overdue(struct parent *);
 
 /* keysfile.c: opens AGENT_SANDBOX_KEYS_FILE, if there is one, and sends it to managerd. 0, or -1
  * and why. */

@@ -15,7 +15,15 @@
 #include "common/log.h"
 
 #define WHY_MAX (PARENT_PATH_MAX + 256)
-#define NONE 255 /* about no file in particular */
+#define NONE 255              /* about no file in particular */
+#define ANSWER_MS (20 * 1000) /* for reading some files */
+
+static void
+ask(struct parent *p, enum program_index who)
+{
+	p->tls.asked = &p->prog[who];
+	p->tls.asked_ms = now_ms();
+}
 
 static void
 close_files(struct tls *t)
@@ -99,7 +107,7 @@ begin(struct parent *p, char *why)
 		return -1;
 	}
 	t->generation++;
-	t->running = 1;
+	ask(p, PROG_KEYD);
 	for (m.index = 0; m.index < t->count; m.index++)
 		send_P_KEYFILE(p->prog[PROG_KEYD].chan, 0, &m, NULL, 0, keys[m.index]);
 	return 0;
@@ -127,9 +135,9 @@ tls_reload(struct parent *p)
 {
 	char why[WHY_MAX];
 
-	if (p->tls.count == 0)
-		return;
-	if (p->tls.running)
+	if (p->tls.count == 0 || p->prog[PROG_KEYD].chan == NULL)
+		return; /* without keyd all begins anew anyway */
+	if (p->tls.asked != NULL)
 		p->tls.again = 1;
 	else if (begin(p, why) == -1)
 		log_warnx("SIGHUP: %s; the certificates in use stay", why);
@@ -138,7 +146,7 @@ tls_reload(struct parent *p)
 static void
 over(struct parent *p)
 {
-	p->tls.running = 0;
+	p->tls.asked = NULL;
 	close_files(&p->tls);
 	if (p->tls.again) {
 		p->tls.again = 0;
@@ -181,6 +189,7 @@ hand_on(struct parent *p)
 
 	if (apid == NULL)
 		return; /* it has died, and all begins anew */
+	ask(p, PROG_APID);
 	for (m.index = 0; m.index < t->count; m.index++) {
 		send_P_CERT(apid, 0, &m, NULL, 0, t->certs[m.index]);
 		t->certs[m.index] = -1;
@@ -198,7 +207,7 @@ tls_answer(struct process *proc, struct msg *m)
 	struct parent *p = proc->parent;
 	const struct m_tls_done *done = m->payload;
 
-	if (!p->tls.running || done->generation != p->tls.generation)
+	if (proc != p->tls.asked || done->generation != p->tls.generation)
 		watch_breach(proc->chan, "an answer that nobody waits for");
 	else if (done->failed)
 		failed(p, proc->kind, done, m->tail);
@@ -209,4 +218,16 @@ tls_answer(struct process *proc, struct msg *m)
 			log_info("SIGHUP: %u certificates were read again", p->tls.count);
 		over(p);
 	}
+}
+
+void
+tls_overdue(struct parent *p)
+{
+	const struct process *who = p->tls.asked;
+
+	if (who == NULL || now_ms() - p->tls.asked_ms < ANSWER_MS)
+		return;
+	log_warnx("%s[%d] does not answer after %d s", program_names[who->kind], who->pid,
+	    ANSWER_MS / 1000);
+	p->outcome = DIED;
 }

@@ -210,7 +210,7 @@ check_ready(struct parent *p)
 			p->outcome = DIED;
 		}
 	}
-	if (n == LONG_LIVED)
+	if (n == LONG_LIVED && p->tls.asked == NULL)
 		listen_open(p);
 }
 
@@ -317,6 +317,7 @@ watch_run(struct parent *p)
 		if (p->outcome == RUNNING && now_ms() >= next_tick) {
 			next_tick = now_ms() + TICK_MS;
 			sessions_overdue(p);
+			tls_overdue(p);
 			check_engine(p);
 			resolv_check(p);
 		}

@@ -4,7 +4,8 @@
 Copied as apid, managerd, dockerd-proxy, egressd, keyd or sessiond into one folder with agent-sandboxd. NAME.do there holds words:
 "exit=N" ends before it is ready, "hang" is never ready, "partial", "deaf" ignores SIGTERM. NAME.seen gets one JSON line
 per start: argv, environment, descriptors, setup, configuration. managerd also obeys lines added to managerd.cmd:
-"session N", "kill N", "garbage". What each is told after its start stands in NAME.told.
+"session N", "kill N", "garbage". What each is told after its start stands in NAME.told. keyd and apid take keys and
+certificates, unless their words, looked at each time, are "bad=INDEX" or "mute"; "twice" answers once more.
 """
 
 import json
@@ -16,6 +17,7 @@ import struct
 import sys
 
 SETUP, CONFIG, START, READY = 0x100, 0x101, 0x102, 0x103
+KEYFILE, FORGET, KEYED, CERT, CLIENT_CA, TLS, TLS_DONE = 0x1D0, 0x1D1, 0x1D2, 0x1E0, 0x1E1, 0x1E2, 0x1E3
 SESSION_START, SESSION_KILL, SESSION, SESSION_OVER, PARTIAL = 0x180, 0x181, 0x182, 0x183, 0x184
 HEADER = struct.Struct("=IIQ")
 
@@ -98,6 +100,20 @@ def run_managerd():
         done = len(lines)
 
 
+def take_file(kind, body, received):
+    generation, index, count = struct.unpack_from("=III", body)
+    content = [os.pread(fd, 100, 0).decode() for fd in received]
+    for fd in received:
+        os.close(fd)
+    note("told", [kind, generation, index, count, *content])
+    if kind not in (KEYFILE, TLS) or (kind == KEYFILE and index + 1 < count) or "mute" in words():
+        return
+    bad = [int(word[4:]) for word in words() if word.startswith("bad=")]
+    answer = struct.pack("=IBB2x", generation, len(bad), bad[0] if bad else 255) + (b"is no good" if bad else b"")
+    for _ in range(1 + ("twice" in words())):
+        send(KEYED if kind == KEYFILE else TLS_DONE, answer)
+
+
 setup, config = handshake()
 todo = words()
 if "deaf" in todo:
@@ -118,4 +134,7 @@ if name == "managerd":
     run_managerd()
 while True:
     kind, ident, body, received = receive()
-    note("told", [kind, body[8:].decode()])
+    if KEYFILE <= kind <= TLS_DONE:
+        take_file(kind, body, received)
+    else:
+        note("told", [kind, body[8:].decode()])
