@@ -182,6 +182,8 @@ box_each(void (*fn)(struct box *, void *), void *arg)
 struct wreckage
 box_wreckage(const struct box *box)
 {
+	if (box->run && box->claims != 0)
+		return (struct wreckage){.pool = box->claims};
 	return (struct wreckage){box->id, box->pool, box->generation};
 }
 

@@ -50,8 +50,9 @@ struct box {
 	struct session *session;
 	int starting; /* session.c is getting it a session */
 	int inspecting;
-	uint64_t claims;         /* a member of the pool that it is about to have */
-	int look_later;          /* at the container, when it has its name */
+	uint64_t claims; /* a member of the pool that it has, or is about to, but not by name */
+	int64_t name_us; /* CLOCK_BOOTTIME: a run that goes on so long is given its name */
+	int look_later;  /* at the container, when it has its name */
 	struct renewal *renewal; /* under way */
 	int renewed;             /* by this run of the program */
 	int failures;            /* sessions lost in a row, none of them up for long */

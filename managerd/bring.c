@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/ids.h"
 #include "common/log.h"
 #include "managerd/bring.h"
 #include "managerd/engine.h"
@@ -17,6 +18,7 @@
 #include "managerd/store.h"
 #include "proto/apid_managerd.h"
 
+#define NAME_US 500000 /* a run that ends before has no name of its own at the engine */
 #define LOOKS 10
 #define LOOK_US 100000
 
@@ -288,9 +290,10 @@ bring_adopt(struct bring *b)
 	if (b->again != NULL)
 		event_free(b->again);
 	b->again = NULL;
-	b->box->claims = 0;
 	start_adopt(b->box, b->session);
-	if (b->claimed)
+	if (b->claimed && b->box->run)
+		b->box->name_us = time_boot_us() + NAME_US;
+	else if (b->claimed)
 		start_name(b->box);
 }
 

@@ -248,6 +248,8 @@ create_begin(struct request *rq, struct spec *spec, const struct idem *idem, int
 		goto fail;
 	}
 	box->state = BOX_CREATING;
+	/* Half of the places: as many again may be on their way out before one more is refused. */
+	wreck_room(CFG(MAX_SANDBOXES) / 2, box_count());
 	box->run = run;
 	if (run) {
 		box->runner = rq->key;

@@ -10,6 +10,8 @@
 #include "managerd/engine.h"
 #include "managerd/gone.h"
 #include "managerd/jobs.h"
+#include "managerd/quiet.h"
+#include "managerd/quota.h"
 #include "managerd/session.h"
 #include "managerd/start.h"
 #include "managerd/store.h"
@@ -53,11 +55,28 @@ reason_text(uint32_t reason)
 					: "was lost by the engine";
 }
 
+/* Of a run that was answered nothing goes on; then the engine can remove its container when that
+ * takes the processors from no other. */
+static int
+run_silenced(struct box *box, uint32_t reason)
+{
+	if (!box->run || reason != END_DELETED || box->session == NULL || !box->session->up ||
+	    box->session->chan == NULL)
+		return 0;
+	session_kill_all(box->session);
+	quiet_broken();
+	if (!quota_crowded(box->tenant))
+		return 1;
+	wreck_room(0, 0);
+	return 0;
+}
+
 void
 box_destroy(struct box *box, uint32_t reason, struct request *rq)
 {
 	struct wreckage what = box_wreckage(box);
 	char id[ID_TEXT_MAX], text[128];
+	int later = run_silenced(box, reason);
 
 	id_text(id, "sb_", box->id);
 	snprintf(text, sizeof(text), "sandbox %s %s", id, reason_text(reason));
@@ -82,7 +101,10 @@ box_destroy(struct box *box, uint32_t reason, struct request *rq)
 	dial_forget(box);
 	if (!box->run)
 		gone_add(box->id, box->tenant, reason);
-	wreck_add(&what, box->container, on_destroyed, box);
+	if (later)
+		wreck_add_later(&what, box->container, on_destroyed, box);
+	else
+		wreck_add(&what, box->container, on_destroyed, box);
 }
 
 void

@@ -79,6 +79,14 @@ wreckage_same(const struct wreckage *a, const struct wreckage *b)
 }
 typedef void (*wreck_done)(void *arg, int failed);
 void wreck_add(const struct wreckage *, const char *container, wreck_done, void *arg);
+/* The same, for what nobody waits for and what does nothing any more: when it is quiet, or soon all
+ * the same. */
+void wreck_add_later(const struct wreckage *, const char *container, wreck_done, void *arg);
+/* There are so many places, and so many of them are used: what waits takes no more than the rest.
+ */
+void wreck_room(size_t places, size_t used);
+/* The server is going down: nothing waits any more. */
+void wreck_hurry(void);
 /* done() of this arg is not called any more. */
 void wreck_forget(const void *arg);
 int wreck_known(const struct wreckage *);

@@ -36,6 +36,13 @@
 struct manager mgr;
 static int ready_wanted; /* it waits for the keys only */
 
+static void
+drain(void)
+{
+	wreck_hurry();
+	pool_drain();
+}
+
 void
 parent_message(struct chan *c, struct msg *m)
 {
@@ -59,7 +66,7 @@ parent_message(struct chan *c, struct msg *m)
 			manager_ready();
 		break;
 	case MSG_P_DRAIN:
-		pool_drain();
+		drain();
 		break;
 	default:
 		fatalx("the parent sent a setup message again");
@@ -113,7 +120,7 @@ apid_gone(struct chan *c)
 {
 	(void)c;
 	log_debug("apid is gone, so am I");
-	pool_drain();
+	drain();
 	ending(-1, 0, NULL);
 }
 

@@ -16,6 +16,7 @@
 #include "managerd/manager.h"
 #include "managerd/policy.h"
 #include "managerd/pool_member.h"
+#include "managerd/quiet.h"
 #include "managerd/reconcile.h"
 #include "managerd/session.h"
 
@@ -24,9 +25,11 @@
 #define WAIT_MAX_US 60000000 /* at most */
 #define PULL_US 600000000    /* between two pulls of an image that cannot be pulled */
 #define CHECK_US 15000000    /* between two looks at what a tag means */
+#define PATIENCE_US 500000   /* so long runs go first */
 
 struct pool_images pool_images = TAILQ_HEAD_INITIALIZER(pool_images);
 static struct event *ticker, *filler;
+static int64_t missing_us; /* CLOCK_BOOTTIME: members are missing, and runs go first; 0: not so */
 int pool_draining;
 
 static size_t
@@ -185,6 +188,23 @@ image_next(void)
 	return best;
 }
 
+/* From when on members are missing; then the pool is filled to the last, since runs may never
+ * end. */
+static int
+runs_first(void)
+{
+	int64_t now = time_boot_us();
+
+	if (quiet())
+		return 0;
+	if (missing_us == 0)
+		missing_us = now;
+	if (now - missing_us < PATIENCE_US)
+		return 1;
+	wreck_room(0, 0); /* what runs have left has places of the pool */
+	return 0;
+}
+
 static void
 fill(evutil_socket_t fd, short what, void *arg)
 {
@@ -194,12 +214,14 @@ fill(evutil_socket_t fd, short what, void *arg)
 	if (pool_draining || !engine_up() || !reconcile_done())
 		return; /* the ticker comes */
 	while (making_count() < MAKING_MAX && (image = image_next()) != NULL) {
-		if (engine_busy() || !has_room()) {
+		if (engine_busy() || runs_first() || !has_room()) {
 			pool_fill_after(POOL_PAUSE_US);
 			return;
 		}
 		member_make(image);
 	}
+	if (image_next() == NULL)
+		missing_us = 0;
 }
 
 /* What the tag means now: members of something else are replaced. */

@@ -38,6 +38,17 @@ over(const struct tenant *t, enum keys_quota quota, int64_t use)
 	return t->quota[quota] != KEYS_NO_QUOTA && use > t->quota[quota];
 }
 
+int
+quota_crowded(const struct tenant *t)
+{
+	struct usage u = {.tenant = t};
+
+	if (t == NULL || t->quota[QUOTA_SANDBOXES] == KEYS_NO_QUOTA)
+		return 0;
+	box_each(usage_add, &u);
+	return u.sandboxes + u.leaving > t->quota[QUOTA_SANDBOXES] / 2;
+}
+
 /* unit: as "sandboxes" in the text that the client reads. */
 static int
 refuse(struct request *rq, const struct tenant *t, enum keys_quota quota, const char *unit,

@@ -18,4 +18,7 @@ int quota_snapshot(struct request *, const struct tenant *, int64_t bytes);
 /* For one more request in this second: 0, or microseconds until there is. */
 int64_t quota_request(struct tenant *, int64_t now_us);
 
+/* Whether it may soon be refused one more for want of those that are being removed. */
+int quota_crowded(const struct tenant *);
+
 #endif

@@ -18,6 +18,8 @@ reap_one(struct box *box, void *left)
 
 	if (box->state != BOX_RUNNING && box->state != BOX_STOPPED)
 		return;
+	if (box->run && box->claims != 0 && box->name_us <= now)
+		start_name(box);
 	if (box->deadline_us <= now)
 		box_destroy(box, END_EXPIRED, NULL);
 	else if (box->deadline_us - now < *most)

@@ -238,6 +238,7 @@ on_named(void *arg, const struct answer *a)
 void
 start_name(struct box *box)
 {
+	box->claims = 0;
 	engine_rename(box->container, box, on_named, box);
 }
 

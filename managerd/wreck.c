@@ -1,22 +1,32 @@
-/* What is to be removed at the engine, however long that takes. */
+/* What is to be removed at the engine, however long that takes; what nobody waits for, when it is
+ * quiet. */
 #include <bsd/string.h>
 #include <bsd/sys/queue.h>
+#include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/engine.h"
+#include "managerd/manager.h"
+#include "managerd/quiet.h"
 
 #define RETRY_MIN_US 1000000
 #define RETRY_MAX_US 30000000
 #define AT_ONCE 32 /* calls in flight: what waits here still counts in dockerd-proxy */
+/* Of what waits for quiet: */
+#define LATER_MAX 16     /* so many: what they left in memory is still there */
+#define LATER_US 2000000 /* so long */
+#define LATER_AT_ONCE 2  /* calls in flight when it is quiet, which may end any time */
+#define LATER_LOOK_US 50000
 
 struct wreck {
 	TAILQ_ENTRY(wreck) entry;
 	struct wreckage what;
 	char container[72];
 	int asked;        /* a D_DESTROY is in flight */
+	int later;        /* it waits for quiet, until after_us at most */
 	int told;         /* done() heard of the first failure */
 	int64_t wait_us;  /* before the next try */
 	int64_t after_us; /* CLOCK_BOOTTIME */
@@ -26,6 +36,9 @@ struct wreck {
 
 static TAILQ_HEAD(, wreck) wrecks = TAILQ_HEAD_INITIALIZER(wrecks);
 static int in_flight;
+static size_t nlater;
+static int hurried; /* nothing waits any more */
+static struct event *later_timer;
 
 static void wreck_try(struct wreck *);
 
@@ -49,6 +62,14 @@ wrecks_try(void)
 	TAILQ_FOREACH_SAFE (w, &wrecks, entry, next)
 		if (!w->asked && w->after_us <= now)
 			wreck_try(w);
+}
+
+static void
+later_end(struct wreck *w)
+{
+	nlater -= w->later;
+	w->later = 0;
+	w->after_us = 0;
 }
 
 static void
@@ -93,13 +114,14 @@ wreck_try(struct wreck *w)
 	    engine_renaming(w->container))
 		return;
 	strlcpy(m.container, w->container, sizeof(m.container));
+	later_end(w);
 	w->asked = 1;
 	in_flight++;
 	engine_destroy(&m, wreck_answer, w);
 }
 
-void
-wreck_add(const struct wreckage *what, const char *container, wreck_done done, void *arg)
+static struct wreck *
+wreck_note(const struct wreckage *what, const char *container, wreck_done done, void *arg)
 {
 	struct wreck *w;
 
@@ -114,12 +136,88 @@ wreck_add(const struct wreckage *what, const char *container, wreck_done done, v
 	w->done = done;
 	w->arg = arg;
 	w->told = 0;
+	return w;
+}
+
+void
+wreck_add(const struct wreckage *what, const char *container, wreck_done done, void *arg)
+{
+	struct wreck *w = wreck_note(what, container, done, arg);
+
 	if (w->asked)
 		return;
+	later_end(w);
 	if (!engine_up())
 		wreck_failed(w);
 	else
 		wreck_try(w);
+}
+
+static void
+later_look(evutil_socket_t fd, short events, void *arg)
+{
+	struct timeval tv = {0, LATER_LOOK_US};
+	struct wreck *w;
+
+	(void)fd, (void)events, (void)arg;
+	if (nlater > 0 && quiet())
+		TAILQ_FOREACH (w, &wrecks, entry)
+			if (w->later && in_flight < LATER_AT_ONCE)
+				wreck_try(w);
+	wrecks_try();
+	if (nlater > 0)
+		event_add(later_timer, &tv);
+}
+
+/* The oldest ones wait no longer. */
+static void
+later_keep(size_t most)
+{
+	struct wreck *w, *next;
+
+	TAILQ_FOREACH_SAFE (w, &wrecks, entry, next) {
+		if (nlater <= most)
+			return;
+		if (!w->later)
+			continue;
+		later_end(w);
+		wreck_try(w);
+	}
+}
+
+void
+wreck_add_later(const struct wreckage *what, const char *container, wreck_done done, void *arg)
+{
+	struct timeval tv = {0, LATER_LOOK_US};
+	struct wreck *w;
+
+	if (hurried || !engine_up() || wreck_find(what) != NULL) {
+		wreck_add(what, container, done, arg);
+		return;
+	}
+	if (later_timer == NULL &&
+	    (later_timer = event_new(mgr.base, -1, 0, later_look, NULL)) == NULL)
+		fatalx("wreck: out of memory");
+	w = wreck_note(what, container, done, arg);
+	w->later = 1;
+	nlater++;
+	w->after_us = time_boot_us() + LATER_US;
+	later_keep(LATER_MAX);
+	if (!event_pending(later_timer, EV_TIMEOUT, NULL))
+		event_add(later_timer, &tv);
+}
+
+void
+wreck_room(size_t places, size_t used)
+{
+	later_keep(used < places ? places - used : 0);
+}
+
+void
+wreck_hurry(void)
+{
+	hurried = 1;
+	later_keep(0);
 }
 
 void
@@ -167,7 +265,7 @@ wreck_late(const struct wreckage *what, const char *container)
 		return;
 	if (*container != '\0')
 		strlcpy(w->container, container, sizeof(w->container));
-	if (!w->asked)
+	if (!w->asked && !w->later)
 		wreck_try(w);
 }
 
@@ -177,7 +275,8 @@ wreck_engine(int up)
 	struct wreck *w, *next;
 
 	TAILQ_FOREACH_SAFE (w, &wrecks, entry, next) {
-		w->after_us = w->wait_us = 0;
+		later_end(w);
+		w->wait_us = 0;
 		if (!up)
 			wreck_failed(w);
 	}

@@ -1,7 +1,9 @@
 """One-shot runs: POST /v1/run and GET /health. What code gets, what it leaves, and that nothing is left of it."""
 
 import json
+import os
 import re
+import signal
 import threading
 import time
 
@@ -10,7 +12,7 @@ import requests
 from front import FRONT
 from harness import CODES, KEY, PROGRAMS, at_once, check_error
 from images import NODE_IMAGE, node, tiny
-from machine import wait_until
+from machine import read, wait_until
 
 FIELDS = {
     "stdout": str, "stderr": str, "exit_code": int, "duration_ms": int, "language": str, "backend": str, "snapshot_id": (str, type(None)),
@@ -508,6 +510,29 @@ def test_end_of_the_server_in_a_run_is_503_and_leaves_nothing(faulty, own):
     nothing_left(s)
 
 
+@pytest.mark.parametrize("pool", [0, 2])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_end_of_the_server_right_after_runs_leaves_nothing(own, how, pool):
+    """Their containers may wait for a moment without runs."""
+    s = own(POOL=pool, DEFAULT_MEMORY_MB=64)
+    at_once([lambda: run(s, "print(1)")] * 3)
+    s.end(how)
+    s.settings["POOL"] = 0
+    s.start()
+    nothing_left(s)
+    assert wait_until(lambda: not s.members(), 60, 0.2), s.members()
+
+
+def test_what_a_run_began_ends_although_the_engine_does_not_remove_it(own, faulty):
+    s = own(socket_path=faulty.path)
+    faulty.hold("DELETE ")
+    run(s, "import subprocess; subprocess.Popen(['sleep', '9876.5'], start_new_session=True)")
+    assert wait_until(lambda: not [p for p in os.listdir("/proc") if p.isdigit() and read(p, "cmdline") == b"sleep\0009876.5\0"])
+    assert s.on_engine()[0]
+    faulty.let_go()
+    nothing_left(s)
+
+
 def test_engine_that_fails_is_502_and_leaves_nothing(own, faulty):
     s = own(socket_path=faulty.path)
     for call in ("POST .*/containers/create", "POST .*/start"):
@@ -517,6 +542,7 @@ def test_engine_that_fails_is_502_and_leaves_nothing(own, faulty):
         nothing_left(s)
     faulty.fail("DELETE ")
     assert run(s, "print(1)")["stdout"] == "1\n"
+    assert wait_until(lambda: "did not remove a sandbox" in s.log.read_text())
     faulty.fail(None)
     nothing_left(s)
 

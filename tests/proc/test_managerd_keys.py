@@ -316,6 +316,14 @@ def test_two_keys_racing_for_the_last_slots_get_exactly_the_quota(start):
     box_as(s, "b")
 
 
+def test_runs_one_after_the_other_are_never_too_many_while_their_containers_wait(start):
+    """They wait since another tenant's run goes on; those of a tenant with a quota only as far as that leaves it room."""
+    s = start(keys=tenant_keys(sandboxes=8), config={"MAX_SANDBOXES": 100})
+    box_as(s, "free", run=1)
+    for _ in range(30):
+        s.send("DESTROY", {"id": box_as(s, "a", run=1)}, key="a")
+
+
 def test_two_tenants_racing_for_the_servers_last_slot_leave_no_more_than_it_has(start):
     s = start(keys=[key_line("red", tenant="red"), key_line("blue", tenant="blue")], config={"MAX_SANDBOXES": 3})
     box_as(s, "red"), box_as(s, "blue")

@@ -593,3 +593,46 @@ def test_word_of_a_job_from_a_member_costs_that_member_only(pooled, engine, name
     bad.chan.send(name, 77)
     assert wait_until(lambda: bad.id in s.killed and len(engine.waiting()) == 2)
     assert filled(s) and s.box()
+
+
+def test_short_run_from_the_pool_asks_the_engine_for_nothing_but_its_removal(pooled, engine):
+    s = pooled()
+    before = list(s.seen)
+    b = s.box(run=1)
+    assert s.exec(b).fields["status"] == 200 and s.destroy(b).fields["status"] == 204
+    assert [n for n in s.seen[len(before) :] if n[:2] == "D_" and n not in ("D_PING", "D_PREPARE", "D_CREATE", "D_ATTACH")] == ["D_DESTROY"]
+    assert wait_until(lambda: len(engine.waiting()) == len(engine.containers) == len(engine.volumes) == 2) and filled(s)
+
+
+def test_run_from_the_pool_that_goes_on_has_its_name(pooled, engine):
+    s = pooled()
+    b = s.box(run=1)
+    assert container_of(engine, b) in engine.members
+    assert s.exec(b).fields["status"] == 200
+    assert wait_until(lambda: len(engine.waiting()) == 2) and filled(s)
+    assert s.destroy(b).fields["status"] == 204
+    assert wait_until(lambda: len(engine.containers) == len(engine.volumes) == 2)
+
+
+def test_runs_that_never_end_and_runs_without_a_pause_do_not_keep_the_pool_empty(pooled, engine):
+    s = pooled()
+    s.box(run=1)
+    s.box(run=1)
+    assert filled(s)
+    end = time.monotonic() + 30
+    hits = counts(s)[0]
+    while counts(s)[0] < hits + 6:  # with members that were made meanwhile
+        assert time.monotonic() < end, report(s)
+        s.send("DESTROY", {"id": s.box(run=1)})
+    assert filled(s)
+
+
+def test_members_and_what_runs_have_of_them_are_never_more_than_the_pool(pooled, engine):
+    """dockerd-proxy counts a member until its sandbox has a name, or it is gone."""
+    s = pooled(4)
+    s.hold.add("D_RENAME")
+    boxes = [s.box(run=1) for _ in range(3)]
+    for b in boxes:
+        s.send("DESTROY", {"id": b})
+    assert wait_until(lambda: len(engine.waiting()) == len(engine.containers) == 4) and filled(s, 4)
+    assert engine.most <= 4

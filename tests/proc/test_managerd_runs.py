@@ -120,3 +120,123 @@ def test_a_run_that_is_neither_yes_nor_no_is_fatal(start, field):
     s = start()
     s.create_send(**field)
     assert wait_until(lambda: not s.p.alive()) and "neither yes nor no" in s.p.log()
+
+
+def answered(s, b):
+    """The run's client has its answer, and apid asks for the end of the sandbox."""
+    return s.send("DESTROY", {"id": b})
+
+
+def asked(s):
+    with s.lock:
+        return s.seen.count("D_DESTROY")
+
+
+def going(s):
+    """A run that goes on, so that it is not quiet."""
+    return s.box(run=1)
+
+
+def test_nothing_goes_on_in_a_run_that_was_answered_although_its_container_waits(start, engine):
+    s = start()
+    going(s)
+    b = s.box(run=1)
+    session = s.session_of(b)[0]
+    answered(s, b)
+    assert wait_until(lambda: session.ended == layout.END_DELETED)
+    assert s.seen.index("S_KILL_ALL") < s.seen.index("S_END")
+    refused(s.exec(b), 404)
+    assert wait_until(lambda: len(engine.containers) == 1)
+
+
+def test_container_of_a_run_is_removed_when_no_run_is_under_way(start, engine):
+    s = start()
+    last = going(s)
+    answered(s, s.box(run=1))
+    for _ in range(3):  # each of them makes it wait again
+        answered(s, s.box(run=1))
+    answered(s, last)
+    assert wait_until(engine.empty) and asked(s) == 5
+
+
+def test_container_of_a_run_does_not_wait_for_a_run_that_goes_on_and_on(start, engine):
+    s = start()
+    kept = going(s)
+    answered(s, s.box(run=1))
+    assert wait_until(lambda: [c[0] for c in engine.containers.values()] == [kept])
+
+
+def test_containers_that_wait_take_no_place_from_new_sandboxes(start, engine):
+    """dockerd-proxy counts them until it is asked to remove them."""
+    s = start(config={"MAX_SANDBOXES": 3})
+    going(s)
+    for _ in range(12):
+        answered(s, s.box(run=1))
+        s.list()
+        with s.lock:
+            assert len(engine.containers) <= 3
+    assert engine.most <= 3 and s.box() and s.box()
+
+
+def test_no_more_than_sixteen_containers_of_runs_wait(start, engine):
+    s = start(config={"MAX_SANDBOXES": 100})
+    kept = going(s)
+    for _ in range(40):
+        answered(s, s.box(run=1))
+    assert wait_until(lambda: [c[0] for c in engine.containers.values()] == [kept])
+    assert engine.most <= 18
+
+
+def test_end_of_the_server_waits_for_no_quiet(start, engine):
+    s = start(config={"MAX_SANDBOXES": 100})
+    for _ in range(9):
+        answered(s, s.box(run=1))
+    going(s)
+    s.apid.close()
+    assert s.p.wait(30) == 0 and engine.empty()
+
+
+def test_drain_removes_what_waits_while_a_run_goes_on(start, engine):
+    s = start()
+    kept = going(s)
+    answered(s, s.box(run=1))
+    s.p.parent.send("P_DRAIN")
+    assert wait_until(lambda: [c[0] for c in engine.containers.values()] == [kept])
+    answered(s, s.box(run=1))
+    assert wait_until(lambda: [c[0] for c in engine.containers.values()] == [kept])
+
+
+@pytest.mark.parametrize("size", ["0", "2"])
+def test_kill_while_containers_wait_leaves_nothing_of_them(start, engine, size):
+    s = start(config={"POOL": size})
+    going(s)
+    for _ in range(3):
+        answered(s, s.box(run=1))
+    s.list()
+    s.kill()
+    start()
+    assert wait_until(engine.empty)
+
+
+def test_engine_that_goes_away_while_containers_wait_removes_them_when_it_is_back(start, engine):
+    s = start()
+    for _ in range(3):
+        answered(s, s.box(run=1))
+    s.up = False
+    s.docker.send("D_ENGINE", 0, {"up": 0}, "the Docker engine is unreachable")
+    s.list()
+    s.up = True
+    s.docker.send("D_ENGINE", 0, {"up": 1, "version": "20.10.24", "api": "1.41", "id": ""})
+    assert wait_until(engine.empty)
+
+
+def test_session_that_is_lost_makes_nobody_wait_for_the_removal(start, engine):
+    """Nothing inside can be ended then but by the engine."""
+    s = start()
+    going(s)
+    b = s.box(run=1)
+    session = s.session_of(b)[0]
+    with s.lock:
+        s.end_session(session.id, 9)
+    assert wait_until(lambda: not s.session_of(b))
+    assert s.destroy(b).fields["status"] == 204 and len(engine.containers) == 1
