@@ -20,7 +20,8 @@
 	    "no key, a wrong one, or two; comes with `WWW-Authenticate: Bearer`",                  \
 	    "a valid API key is required")                                                         \
 	X(403, "Forbidden", "forbidden",                                                           \
-	    "the image or the network is not allowed here, or a browser asked for another site",   \
+	    "the image or the network is not allowed here, or a browser asked for another site, "  \
+	    "or the key lacks the scope",                                                          \
 	    "image alpine:3 is not allowed on this server")                                        \
 	X(404, "Not Found", "not_found", "no such sandbox, snapshot, file or path",                \
 	    "sandbox sb_0123456789abcdef not found")                                               \
@@ -54,7 +55,9 @@
 	    "the field",                                                                           \
 	    "memory_mb: must be an integer >= 16")                                                 \
 	X(429, "Too Many Requests", "limit_exceeded",                                              \
-	    "too many sandboxes, snapshots, commands or processes; with `Retry-After`",            \
+	    "too many sandboxes, snapshots, commands or processes, a quota of the tenant, too "    \
+	    "many "                                                                                \
+	    "requests a second, or too many with keys that are none; with `Retry-After`",          \
 	    "the limit of 20 sandboxes is reached; delete one or try again later")                 \
 	X(431, "Request Header Fields Too Large", "headers_too_large",                             \
 	    "the request head is over 16 KiB, or has more than 64 fields",                         \
