@@ -1,5 +1,6 @@
 """TLS of apid: what it speaks and refuses, certificates by name and of clients, new ones without a break, and keyd's faults."""
 
+import csv
 import os
 import re
 import signal
@@ -402,3 +403,16 @@ def test_apids_memory_never_holds_the_key(kind):
         assert len(held) > 1_000_000 and b"server 0" in held
         assert not any(x in held for x in want)
     certificates.close()
+
+
+def test_testssl_finds_nothing(server, tmp_path):
+    """Of protocols, suites, forward secrecy and known attacks; what it says of the certificate is about the authority of the tests."""
+    found = tmp_path / "found.csv"
+    command = ["testssl", "--quiet", "--color", "0", "--warnings", "off", "--openssl-timeout", "20", "--csvfile", found]
+    command += ["-p", "-s", "-f", "-P", "-U", "--ip", "one", f"127.0.0.1:{server.port}"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=1200)
+    with open(found) as f:
+        rows = list(csv.DictReader(f))
+    assert {"TLS1_2", "TLS1_3", "heartbleed", "secure_client_renego"} <= {row["id"] for row in rows}, done.stdout[-3000:]
+    bad = [row for row in rows if row["severity"] in ("MEDIUM", "HIGH", "CRITICAL") and not row["id"].startswith("cert_")]
+    assert bad == [], bad
