@@ -1,5 +1,6 @@
 """keyd: which keys it takes, what it signs with them, what it refuses, and where a key is in its memory, and for how long."""
 
+import collections
 import os
 import re
 import signal
@@ -300,7 +301,8 @@ def test_who_asks_without_reading_waits_for_itself_and_is_answered_in_order(keyd
             if not wait_until(lambda: writable(keyd.apid.sock), 2):
                 break
     assert asked > 100
-    assert int(re.search(r"VmRSS:\s+(\d+)", read(keyd.pid, "status").decode())[1]) < 64 * 1024
+    if "san-" not in str(layout.BUILD):
+        assert int(re.search(r"VmRSS:\s+(\d+)", read(keyd.pid, "status").decode())[1]) < 64 * 1024
     keyd.apid.sock.setblocking(True)
     for n in range(asked):
         m = keyd.apid.expect("K_PUBLIC_IS", id=n + 1)
@@ -316,19 +318,20 @@ def writable(sock):
 
 
 def test_signatures_of_one_second_are_limited(keyd):
-    """Asks as fast as it can until it is told so; each answer is one of the two."""
+    """Asks as fast as it can, 64 at once. keyd counts by the seconds of this clock; on a machine that is too slow to reach the
+    limit nothing is to be seen but that it is not passed."""
     fields = layout.pack("m_k_sign", {"generation": 1, "index": 0, "scheme": P256})
-    body, seen, asked, answered = fields + b"x", set(), 0, 0
-    end = time.monotonic() + 120
+    body, seen, asked, taken = fields + b"x", set(), 0, collections.Counter()
+    end = time.monotonic() + 20
     while KEY_BUSY not in seen and time.monotonic() < end:
         for _ in range(64):
             asked += 1
             keyd.apid.sock.send(layout.struct.pack("=IIQ", layout.MSG["K_SIGN"], 16 + len(body), asked) + body)
         for _ in range(64):
-            answered += 1
-            data = keyd.apid.sock.recv(65536)
-            seen.add(layout.unpack("m_k_answer", data[16:])["status"])
-    assert KEY_BUSY in seen and seen <= {KEY_BUSY, KEY_REFUSED}
+            code = layout.unpack("m_k_answer", keyd.apid.sock.recv(65536)[16:])["status"]
+            seen.add(code)
+            taken[int(time.monotonic())] += code != KEY_BUSY
+    assert max(taken.values()) <= 20000 + 64 and seen <= {KEY_BUSY, KEY_REFUSED}
     keyd._id = asked
     assert wait_until(lambda: keyd.sign(TLS13["verify-sha256"])[0] == KEY_OK), "the next second is a new one"
 
