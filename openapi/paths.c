@@ -177,7 +177,8 @@ put_errors(json_t *answers, const char *const *lists, size_t nlists)
 static json_t *
 answers_of(const struct route *route, const struct operation *op)
 {
-	const char *lists[] = {ANY_ERRORS, op->errors, route->access == ACCESS_KEY ? "401 429" : NULL,
+	const char *lists[] = {ANY_ERRORS, op->errors,
+	    route->access == ACCESS_KEY ? "401 429" : NULL,
 	    route->body == BODY_RAW    ? "413"
 	    : route->body == BODY_NONE ? NULL
 				       : "413 415"};

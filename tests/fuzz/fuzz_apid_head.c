@@ -26,7 +26,8 @@ check_slice(struct slice s, const char *p, size_t n)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	struct browser_policy policy = {1, "a, sandbox.example:8443", "https://page.example, http://localhost:3000"};
+	struct browser_policy policy = {
+	    1, "a, sandbox.example:8443", "https://page.example, http://localhost:3000"};
 	struct head h;
 	const char *why = NULL, *p = (const char *)data;
 	uint8_t digest[32];
