@@ -2,7 +2,7 @@
 // link: clients/mcp/exec.o clients/mcp/mend.o clients/mcp/outbox.o clients/mcp/progress.o
 // link: clients/mcp/resources.o clients/mcp/rpc.o clients/mcp/salvage.o clients/mcp/session.o clients/mcp/tools.o
 // link: clients/mcp/uri.o clients/mcp/version.o clients/mcp/work.o
-// link: clients/api/call.o clients/api/judge.o clients/api/lines.o clients/api/path.o
+// link: clients/api/call.o clients/api/judge.o clients/api/lines.o clients/api/path.o clients/api/pem.o
 // link: clients/api/event.o clients/api/server.o clients/api/text.o
 // link: -lcurl -ljansson
 /*
