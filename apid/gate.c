@@ -78,6 +78,17 @@ on_event(struct bufferevent *bev, short what, void *evcon)
 	evhttp_connection_free(evcon);
 }
 
+/* Over TLS libevent tells later that all is written, and more may have been added since: then
+ * evhttp must not take it for the end of its answer. */
+static void
+on_written(struct bufferevent *bev, void *evcon)
+{
+	struct conn *c = by_fd[bufferevent_getfd(bev)];
+
+	if (gate_unsent(c) == 0)
+		c->written(bev, evcon);
+}
+
 static void
 take_callbacks(struct conn *c)
 {
@@ -86,6 +97,10 @@ take_callbacks(struct conn *c)
 	void *arg;
 
 	bufferevent_getcb(c->bev, &on_read, &on_write, &old, &arg);
+	if (c->ssl != NULL && on_write != NULL && on_write != on_written) {
+		c->written = on_write;
+		on_write = on_written;
+	}
 	bufferevent_setcb(c->bev, on_read, on_write, on_event, arg);
 }
 

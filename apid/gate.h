@@ -28,7 +28,8 @@ struct conn {
 	TAILQ_ENTRY(conn) entry;
 	struct bufferevent *bev;
 	struct evhttp_connection *evcon;
-	struct event *kick; /* runs the rest outside of callbacks */
+	void (*written)(struct bufferevent *, void *); /* over TLS: evhttp's */
+	struct event *kick;                            /* runs the rest outside of callbacks */
 	struct evbuffer *raw;
 	char *text;         /* the head that the request's slices point into */
 	struct ssl_st *ssl; /* NULL: plain */

@@ -121,6 +121,15 @@ def test_handshake_that_does_not_end_is_ended(server):
         assert time.monotonic() - start > 5
 
 
+def test_answers_one_after_the_other_arrive_whole(server):
+    """libevent tells late that all is written; what was added meanwhile belongs to the same answer."""
+    server.files["/workspace/big"] = data = os.urandom(3_000_001)
+    session = server.session()
+    for _ in range(60):
+        answer = session.get(f"{server.url}{BOX_URL}/files?path=big", headers={"X-API-Key": KEY}, timeout=60)
+        assert answer.content == data
+
+
 def test_body_cut_without_close_notify_is_not_stored(server):
     def put(end):
         server.files.pop("/workspace/cut", None)

@@ -79,6 +79,12 @@ class TlsSocket:
 
     sendall = send
 
+    def send_behind(self, data):
+        """In a thread of its own, while this one reads: what two threads cannot share, the state of TLS, is through with it by then."""
+        self.flush()
+        self.tls.write(data)
+        threading.Thread(target=self.sock.sendall, args=(self.output.read(),), daemon=True).start()
+
     def shutdown(self, how):
         assert how == socket.SHUT_WR
         try:
