@@ -16,6 +16,8 @@
 #include "common/log.h"
 
 /* As long as the kernel lets it be: a flood fills it in less than half a second. */
+#define BIND_TRIES 20
+#define BIND_PAUSE_NS 100000000
 #define BACKLOG 4096
 
 static int
@@ -115,6 +117,23 @@ static void __attribute__((noreturn)) refused(const struct config *c)
 	    (long long)c->num[CFG_PORT], c->str[CFG_HOST], strerror(errno));
 }
 
+/* Programs of a server that was killed a moment ago may still hold the port on their way out. */
+static int
+bind_patiently(int fd, const struct addrinfo *ai)
+{
+	const struct timespec pause = {.tv_nsec = BIND_PAUSE_NS};
+
+	for (int i = 0; i < BIND_TRIES; i++) {
+		if (bind(fd, ai->ai_addr, ai->ai_addrlen) == 0)
+			return 0;
+		if (errno != EADDRINUSE)
+			return -1;
+		nanosleep(&pause, NULL);
+	}
+	errno = EADDRINUSE;
+	return -1;
+}
+
 void
 listen_bind(struct parent *p)
 {
@@ -133,7 +152,7 @@ listen_bind(struct parent *p)
 		fatal("setsockopt");
 	if (ai->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (bind(fd, ai->ai_addr, ai->ai_addrlen) == -1)
+	if (bind_patiently(fd, ai) == -1)
 		refused(c);
 	freeaddrinfo(ai);
 	if (fd != LISTEN_FD) {

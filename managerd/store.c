@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,9 @@
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/store.h"
+
+#define LOCK_TRIES 30
+#define LOCK_PAUSE_NS 100000000
 
 static int dirs[STORE_DIRS] = {-1, -1, -1};
 
@@ -27,13 +31,25 @@ dir_open(const char *name)
 	return fd;
 }
 
+/* One that was killed a moment ago may still be on its way out. */
+static void
+lock(int fd)
+{
+	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+
+	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) == -1; i++) {
+		if (i == LOCK_TRIES)
+			fatal_config("the data directory is in use by another server");
+		nanosleep(&pause, NULL);
+	}
+}
+
 void
 store_open(void)
 {
 	if ((dirs[STORE_TOP] = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == -1)
 		fatal_config("the data directory cannot be read: %s", strerror(errno));
-	if (flock(dirs[STORE_TOP], LOCK_EX | LOCK_NB) == -1)
-		fatal_config("the data directory is in use by another server");
+	lock(dirs[STORE_TOP]);
 	dirs[STORE_SANDBOXES] = dir_open("sandboxes");
 	dirs[STORE_SNAPSHOTS] = dir_open("snapshots");
 }
