@@ -24,11 +24,12 @@ import front_rows  # noqa: E402
 import pool_rows  # noqa: E402
 import rows  # noqa: E402
 import run_rows  # noqa: E402
+import tls_rows  # noqa: E402
 from client import Http  # noqa: E402
 from harness import BUILD, KEY, Api, Engine, Server  # noqa: E402
 from watch import private  # noqa: E402
 
-ROWS = rows.ROWS | run_rows.ROWS | pool_rows.ROWS | client_rows.ROWS | egress_rows.ROWS | front_rows.ROWS
+ROWS = rows.ROWS | run_rows.ROWS | pool_rows.ROWS | client_rows.ROWS | egress_rows.ROWS | front_rows.ROWS | tls_rows.ROWS
 HEAD = ("operation", "limit", "ours", "goal", "met")
 
 

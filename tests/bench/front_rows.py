@@ -29,9 +29,13 @@ def latencies(port, seconds):
     return took
 
 
+def all_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+
+
 def idle_connections(b):
     """Plain ones that have each asked once."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    all_descriptors()
     server = Server(b.engine, POOL=0, MAX_CONNECTIONS_PER_ADDRESS=0).start()
     try:
         apid = server.pids()["apid"][0]
