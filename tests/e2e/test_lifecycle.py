@@ -180,8 +180,8 @@ def test_cycles_leave_no_descriptor_memory_volume_or_container(own):
     for _ in range(5):
         cycle()
     assert wait_until(lambda: s.on_engine() == ([], []))
-    # One engine call may be under way when they are counted.
-    assert wait_until(lambda: s.descriptors() <= descriptors + 1), (descriptors, s.descriptors())
+    # Fewer than one a cycle: connections to the engine, and of a proxy in front, are kept and come and go.
+    assert wait_until(lambda: s.descriptors() < descriptors + 5), (descriptors, s.descriptors())
     assert wait_until(lambda: s.memory() < memory + 2048), (memory, s.memory())
 
 
