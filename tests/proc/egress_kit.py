@@ -345,6 +345,10 @@ class Dial:
     def talk(self, data):
         """Sends, then reads as much."""
         self.sock.sendall(data)
+        self.hears(data)
+
+    def hears(self, data):
+        """Exactly this comes, in however many pieces."""
         got = b""
         while len(got) < len(data):
             more = self.sock.recv(65536)
