@@ -59,6 +59,9 @@ struct conn {
 /* fd: the listening socket, perhaps not listening yet. Made before the confinement, runs on the
  * base afterwards. */
 void gate_init(struct event_base *, int fd);
+/* From now on connections are taken. Who came before waits: after a restart the socket listens from
+ * the start, and without certificates a client of TLS would be taken for one of plain HTTP. */
+void gate_open(void);
 /* No new connection; what runs is answered with an error. Calls done when the last connection has
  * ended. */
 void gate_going_down(void (*done)(void));

@@ -253,6 +253,13 @@ gate_going_down(void (*done)(void))
 }
 
 void
+gate_open(void)
+{
+	if (when_down == NULL && evconnlistener_enable(listener) == -1)
+		fatalx("listener");
+}
+
+void
 gate_init(struct event_base *base, int fd)
 {
 	const int unsent = UNSENT_MAX;
@@ -271,8 +278,8 @@ gate_init(struct event_base *base, int fd)
 	gate_attach_http(http);
 	ticker = event_new(base, -1, EV_PERSIST, on_tick, NULL);
 	again = evtimer_new(base, on_again, NULL);
-	listener = evconnlistener_new(
-	    base, NULL, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+	listener = evconnlistener_new(base, NULL, NULL,
+	    LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_DISABLED, 0, fd);
 	if (evutil_make_socket_nonblocking(fd) == -1 || ticker == NULL || again == NULL ||
 	    listener == NULL || evhttp_bind_listener(http, listener) == NULL)
 		fatalx("listener");

@@ -26,14 +26,17 @@ static void
 log_failure(struct conn *c)
 {
 	unsigned long code, last = 0;
+	const char *why;
 
 	while ((code = bufferevent_get_openssl_error(c->bev)) != 0) {
 		if (ERR_GET_LIB(code) != ERR_LIB_NONE)
 			last = code;
 	}
 	/* Who only looks whether the port is open says nothing, and is not worth a line. */
-	if (last != 0 && ERR_GET_REASON(last) != SSL_R_UNEXPECTED_EOF_WHILE_READING)
-		gate_log_handshake(c->peer.text, ERR_reason_error_string(last));
+	if (last == 0 || ERR_GET_REASON(last) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+		return;
+	why = ERR_reason_error_string(last);
+	gate_log_handshake(c->peer.text, why != NULL ? why : "the connection broke");
 }
 
 static void

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "apid/apid.h"
+#include "apid/gate.h"
 #include "apid/tls.h"
 #include "common/log.h"
 #include "proto/parent.h"
@@ -16,6 +17,14 @@ static int is_ready;
 #define HANDLER_PARENT(name, pay) CHAN_HANDLER(name, pay)
 #define HANDLER_CHILD(name, pay)
 PARENT_APID(CHAN_X_HANDLER)
+
+static void
+ready(struct chan *c)
+{
+	is_ready = 1;
+	gate_open();
+	child_ready(child, c);
+}
 
 static void
 on_P_CERT(struct chan *c, const struct m_keyfile *p, struct msg *m)
@@ -42,10 +51,8 @@ on_P_TLS(struct chan *c, const struct m_keyfile *p, struct msg *m)
 	(void)m;
 	done.failed = tls_use(done.generation, count, &done.index, why, sizeof(why)) == -1;
 	send_P_TLS_DONE(c, 0, &done, why, strlen(why), -1);
-	if (!done.failed && !is_ready) {
-		is_ready = 1;
-		child_ready(child, c);
-	}
+	if (!done.failed && !is_ready)
+		ready(c);
 }
 
 static void
@@ -65,8 +72,6 @@ parent_init(struct child *self, int wait_for_tls)
 
 	child = self;
 	c = child_run(child, apid.base, &parent_apid_proto, on_message);
-	if (wait_for_tls)
-		return;
-	is_ready = 1;
-	child_ready(child, c);
+	if (!wait_for_tls)
+		ready(c);
 }

@@ -107,6 +107,29 @@ def test_plain_http_at_the_tls_port_is_ended_and_not_served(server):
     assert b"HTTP/" not in got
 
 
+def test_client_that_comes_before_the_certificates_waits_for_them():
+    """After a restart the port listens before they are there: nothing may be read as plain HTTP meanwhile."""
+
+    class Early(TlsServer):
+        sock = None
+
+        def load(self, *args):
+            if self.sock is None:
+                plain = socket.create_connection(("127.0.0.1", self.port))
+                self.sock = self.context().wrap_socket(plain, server_hostname="127.0.0.1", do_handshake_on_connect=False)
+                self.sock.settimeout(1)
+                with pytest.raises(TimeoutError):
+                    self.sock.do_handshake()
+            return super().load(*args)
+
+    with Early() as s, s.sock as sock:
+        sock.settimeout(60)
+        sock.do_handshake()
+        sock.sendall(head("GET", BOX_URL))
+        assert statuses(sock.recv(65536)) == [200]
+        assert " 400 " not in s.program.log()
+
+
 def test_handshake_that_does_not_end_is_ended(server):
     with server.plain() as s, server.plain() as half:
         half.sendall(bytes.fromhex("16030100c8010000c40303"))
