@@ -16,12 +16,13 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "core: also run against the other engine")
     config.addinivalue_line("markers", "limit(seconds): a test may take longer than the usual 120 s")
     config.addinivalue_line("markers", "gate: about the server's own port and HTTP parser; not behind a proxy")
+    config.addinivalue_line("markers", "bare: has servers, certificates or readers of its own, for which a front means nothing")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Behind nginx the port and the parser are nginx's."""
-    if not FRONT.gate:
-        theirs = [item for item in items if item.get_closest_marker("gate")]
+    """Behind nginx the port and the parser are nginx's; and some tests are the same whatever stands in front of other servers."""
+    out = [name for name, stays in (("gate", FRONT.gate), ("bare", FRONT.bare)) if not stays]
+    if theirs := [item for item in items if any(map(item.get_closest_marker, out))]:
         items[:] = [item for item in items if item not in theirs]
         config.hook.pytest_deselected(items=theirs)
 

@@ -1,5 +1,6 @@
 """What stands between the tests and each server, for a whole run: nothing, the server's own TLS, or nginx (AS_TEST_FRONT=tls|nginx).
-The tests are the same. What looks at the server's own HTTP parser, or at its port, is marked "gate" and left out behind nginx."""
+The tests are the same. What looks at the server's own HTTP parser, or at its port, is marked "gate" and left out behind nginx; what has servers
+or certificates of its own is marked "bare" and runs with nothing in front."""
 
 import atexit
 import os
@@ -18,6 +19,7 @@ class Plain:
     verify = True
     environment = {}
     gate = True  # what answers is the server's own port
+    bare = True
 
     def settings(self, port):
         return {}
@@ -36,9 +38,11 @@ class Tls(Plain):
     """Certificates of an authority that only the tests trust; clients are told of it as their users would tell them."""
 
     scheme = "https"
+    bare = False
 
     def __init__(self):
         self.dir = Path(tempfile.mkdtemp(prefix="as-front-"))
+        self.dir.chmod(0o755)  # clients that gave up root read the authority's certificate
         atexit.register(shutil.rmtree, self.dir, True)
         self.ca, self.cert, self.key = (str(self.dir / name) for name in ("ca", "cert", "key"))
         ca_key, request, names = self.dir / "ca-key", self.dir / "request", self.dir / "names"
@@ -51,8 +55,9 @@ class Tls(Plain):
                      "-out", self.cert)  # fmt: skip
         self.verify = self.ca
         self.context = ssl.create_default_context(cafile=self.ca)
-        # The command and the SDKs; httpx, which the published clients use; Node.
-        self.environment = dict.fromkeys(("AGENT_SANDBOX_CA_FILE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"), self.ca)
+        # The command and the SDKs; httpx, which the published clients use; Node; curl.
+        names = ("AGENT_SANDBOX_CA_FILE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE")
+        self.environment = dict.fromkeys(names, self.ca)
         os.environ.update(self.environment)
 
     @staticmethod
@@ -92,7 +97,7 @@ http {{
 class Nginx(Plain):
     """Each server listens on a port of its own behind an nginx that has the port which the tests know."""
 
-    gate = False
+    gate = bare = False
 
     def __init__(self):
         self.inner, self.running = {}, {}

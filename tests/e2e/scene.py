@@ -41,6 +41,7 @@ class Scene:
             try:
                 session = requests.Session()
                 session.trust_env = False
+                session.verify = self.server.front.verify
                 head = {"X-API-Key": self.api.key}
                 base, sb = self.api.url, f"/v1/sandboxes/{box.id}" if box else ""
                 what = {

@@ -12,7 +12,7 @@ from proxies import NAME, Proxy, snippets
 
 KINDS = ["nginx", "haproxy", "haproxy-tcp", "caddy"]
 HEADERS = {"X-API-Key": KEY, "Host": NAME, "X-Forwarded-For": "198.51.100.66"}  # the last one is a lie
-pytestmark = pytest.mark.gate
+pytestmark = pytest.mark.bare
 
 
 @pytest.fixture(scope="module")

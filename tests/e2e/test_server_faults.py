@@ -134,7 +134,8 @@ def test_second_server_on_the_same_data_directory_is_refused_with_one_line(own):
     [
         ({"API_KEYS": ""}, "API_KEYS"), ({"API_KEYS": "short"}, "16"), ({"MAX_SANDBOXES": "many"}, "MAX_SANDBOXES"), ({"MAX_SANDBOXES": "0"}, "MAX_SANDBOXES"),
         ({"PORT": "99999"}, "PORT"), ({"INSECURE_NO_AUTH": "perhaps"}, "INSECURE_NO_AUTH"), ({"DEFAULT_MEMORY_MB": "9999"}, "DEFAULT_MEMORY_MB"),
-        ({"ALOWED_IMAGES": "x"}, "ALOWED_IMAGES"), ({"HOST": "0.0.0.0"}, "INSECURE_PLAINTEXT"), ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
+        ({"ALOWED_IMAGES": "x"}, "ALOWED_IMAGES"), ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
+        pytest.param({"HOST": "0.0.0.0"}, "INSECURE_PLAINTEXT", marks=pytest.mark.bare),
     ],
 )  # fmt: skip
 def test_wrong_setting_stops_the_start_with_status_2_and_one_line_that_names_it(own, settings, word):

@@ -182,6 +182,7 @@ def test_certificate_that_is_not_trusted_gets_no_key(secure):
     assert "certificate" in said and "nothing was sent" in said and secure.seen == []
 
 
+@pytest.mark.bare
 def test_certificate_of_ones_own_is_trusted_when_told(secure, certificate):
     secure.on("GET /v1/sandboxes$", t.reply(200, {"sandboxes": [t.SANDBOX]}))
     assert BOX in Cli(secure.url, SSL_CERT_FILE=str(certificate / "cert")).ok("ls")

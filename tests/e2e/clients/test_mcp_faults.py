@@ -287,6 +287,7 @@ def certificate(tmp_path_factory):
     return cert, key
 
 
+@pytest.mark.bare
 def test_certificate_that_is_not_trusted_stops_before_the_key_is_sent(against, certificate):
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(*certificate)
@@ -297,6 +298,7 @@ def test_certificate_that_is_not_trusted_stops_before_the_key_is_sent(against, c
     assert m.tool("sandbox_list")["result"] == []
 
 
+@pytest.mark.bare
 def test_plain_http_behind_https_is_said(server):
     m = Mcp(server.url.replace("http:", "https:"))
     try:

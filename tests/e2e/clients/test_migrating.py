@@ -91,7 +91,9 @@ def test_backends_without_a_container_end_the_start(own, backend):
     "setting, value, line",
     [
         ("MAX_SANDBOXS", "5", "ends the start: a typing mistake must not weaken a policy"),
-        ("HOST", "0.0.0.0", "or `AGENT_SANDBOX_INSECURE_PLAINTEXT=true` and a proxy in front that ends TLS"),
+        pytest.param(
+            "HOST", "0.0.0.0", "or `AGENT_SANDBOX_INSECURE_PLAINTEXT=true` and a proxy in front that ends TLS", marks=pytest.mark.bare
+        ),
     ],
 )
 def test_settings_that_were_taken_and_now_end_the_start(own, setting, value, line):

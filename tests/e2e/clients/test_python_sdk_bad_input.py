@@ -454,6 +454,7 @@ def test_proxy_of_the_environment_is_used_but_never_for_this_machine(trap, monke
     assert wrong.value.status_code == 502 and "proxy" in wrong.value.message
 
 
+@pytest.mark.bare
 def test_certificate_of_ones_own_authority_is_trusted_when_named(tmp_path, monkeypatch):
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=box", "-addext",

@@ -12,6 +12,8 @@ from llm import ScriptedModel
 from snippets import parse, pattern, wrong
 from stage import Stage
 
+pytestmark = pytest.mark.bare
+
 PAGES = [
     "README.md", "docs/QUICKSTART.md", "docs/COOKBOOK.md", "docs/MIGRATING.md", "clients/python/README.md", "clients/typescript/README.md",
 ]  # fmt: skip

@@ -92,6 +92,7 @@ def test_mcp_server_trusts_the_ca_file_and_shows_its_certificate(authority, serv
         m.close()
 
 
+@pytest.mark.bare
 def test_ca_file_is_trusted_instead_of_what_the_machine_trusts(authority, other, serve):
     """Whoever pins a private CA does not want any public one to vouch for its server."""
     s = serve(authority.issue("box"))

@@ -120,6 +120,7 @@ def test_installed_package_works_against_a_server_under(name, project, server):
 
 
 @pytest.mark.limit(300)
+@pytest.mark.bare
 def test_package_works_in_a_browser(package, server):
     before = server.api.ids()
     said = ran([BIN / "node", ROOT / "tests/node/typescript_browser.mjs"], ROOT, AGENT_SANDBOX_URL=server.url, AGENT_SANDBOX_API_KEY=KEY)
