@@ -152,6 +152,18 @@ rollback_start(struct rollback *r)
 	rollback_over(box);
 }
 
+/* A run ends with its key, at any moment: a rollback would be in the middle of it. */
+static struct box *
+rollback_box(struct request *rq, uint64_t id)
+{
+	struct box *box = request_box(rq, id);
+
+	if (box == NULL || !box->run)
+		return box;
+	request_no_sandbox(rq, id);
+	return NULL;
+}
+
 void
 rollback_request(struct request *rq, struct msg *m)
 {
@@ -160,7 +172,7 @@ rollback_request(struct request *rq, struct msg *m)
 	struct rollback *r;
 	struct box *box;
 
-	if ((box = request_box(rq, ask->sandbox)) == NULL)
+	if ((box = rollback_box(rq, ask->sandbox)) == NULL)
 		return;
 	if ((snap = snap_seen(rq, ask->snapshot)) == NULL) {
 		request_no_snapshot(rq, ask->snapshot);

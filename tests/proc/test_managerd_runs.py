@@ -4,7 +4,7 @@
 import layout
 import pytest
 from machine import wait_until
-from managerd_kit import IMAGE, data, engine, refused, start  # noqa: F401
+from managerd_kit import IMAGE, data, engine, key_line, refused, start  # noqa: F401
 
 
 def records(data):
@@ -113,6 +113,26 @@ def test_container_that_somebody_removed_ends_the_run(start, engine):
         engine.remove(b, 1)
         s.end_session(s.session_of(b)[0].id)
     assert wait_until(lambda: s.destroy(b).fields["status"] == 404)
+
+
+def test_run_cannot_be_rolled_back_whoever_asks_and_ends_with_its_key(start, engine):
+    gone = {"key": "the-key-that-goes"}
+    s = start(keys=[key_line(gone["key"]), key_line("another")], hold=["S_EXEC"])
+    fields = {"network": layout.NOT_GIVEN, "read_only": layout.NOT_GIVEN}
+
+    def make(**more):
+        with s.records() as fd:
+            return s.result(s.send("CREATE", fields | more, "", fd, **gone)).fields["id"]
+
+    box = make()
+    snap = s.call("SNAPSHOT_MAKE", {"sandbox": box}, **gone).fields["id"]
+    run = make(run=1)
+    before = s.seen.count("D_CREATE")
+    refused(s.call("ROLLBACK", {"sandbox": run, "snapshot": snap}, **gone), 404)
+    assert s.call("ROLLBACK", {"sandbox": box, "snapshot": snap}, **gone).name == "SANDBOX"
+    assert s.seen.count("D_CREATE") == before + 1
+    s.send_keys([key_line("another")])
+    assert wait_until(lambda: not s.session_of(run)) and wait_until(lambda: len(engine.containers) == 1), engine.containers
 
 
 @pytest.mark.parametrize("field", [{"run": 2}])
