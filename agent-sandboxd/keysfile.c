@@ -19,7 +19,12 @@ keysfile_open(const char *path, char *why, size_t size)
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 
-	if (fd == -1 || fstat(fd, &st) == -1)
+	if (fd == -1 && errno == ENOENT)
+		snprintf(why, size,
+		    "there is no %s yet; make a key with: agent-sandbox keygen --name NAME --file "
+		    "%s",
+		    path, path);
+	else if (fd == -1 || fstat(fd, &st) == -1)
 		snprintf(why, size, "%s: %s", path, strerror(errno));
 	else if (!S_ISREG(st.st_mode))
 		snprintf(why, size, "%s is not a file", path);
@@ -52,7 +57,7 @@ keys_send(struct parent *p, char *why, size_t size)
 void
 keys_reload(struct parent *p)
 {
-	char why[PARENT_PATH_MAX + 128];
+	char why[KEYS_WHY_MAX];
 
 	if (keys_send(p, why, sizeof(why)) == -1)
 		log_warnx("AGENT_SANDBOX_KEYS_FILE: %s; the keys from before stay", why);

@@ -184,4 +184,5 @@ listen_open(struct parent *p)
 		refused(&p->set.c);
 	p->listening = 1;
 	log_info("listening on %s", p->url);
+	notify("READY=1");
 }

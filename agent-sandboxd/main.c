@@ -157,6 +157,7 @@ main(int argc, char **argv)
 		listen_bind(&p);
 		p.unfiltered = nft_table_loaded("agent_sandbox") != 1;
 	}
+	notify_open();
 	paths_data_dir(&p);
 	paths_engine(&p, &p.engine);
 	if (!p.engine.exists)

@@ -16,6 +16,7 @@
 #define LOAD_MS (600 * 1000) /* managerd reads its records first, and starting anew begins anew */
 #define READY_MS (30 * 1000)
 #define TLS_FILES_MAX 16
+#define KEYS_WHY_MAX (2 * PARENT_PATH_MAX + 128)
 
 enum program_index {
 	PROG_APID,
@@ -28,6 +29,9 @@ enum program_index {
 };
 #define LONG_LIVED PROG_SESSIOND /* those before it */
 
+/* Whether a program answers (notify.c). */
+enum ping { PING_ANSWERED, PING_ASKED, PING_LATE };
+
 struct parent;
 
 /* One running program. Sessions are these too, with an id of managerd's. */
@@ -37,6 +41,7 @@ struct process {
 	pid_t pid; /* 0: not running */
 	struct chan *chan;
 	int ready;
+	enum ping ping;
 	int want; /* enum chan_want */
 	int64_t started_ms;
 	uint64_t session;
@@ -144,6 +149,12 @@ struct process *start_session(struct parent *, uint64_t session, int *managerd_e
 void sessions_message(struct chan *, struct msg *);
 void sessions_over(struct parent *, struct process *, int status);
 void sessions_overdue(struct parent *);
+
+/* notify.c: what a service manager is told, if there is one. */
+void notify_open(void);
+void notify(const char *state);
+void notify_reloading(void);
+void notify_tick(struct parent *);
 
 /* watch.c: runs until something ends it, then ends every program. */
 enum outcome watch_run(struct parent *);

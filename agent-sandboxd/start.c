@@ -114,7 +114,7 @@ send_setup(struct parent *p, struct process *proc)
 	    .unfiltered = p->unfiltered,
 	    .log_level = p->set.c.num[CFG_LOG_LEVEL]};
 	const char *path = "";
-	char why[PARENT_PATH_MAX + 128];
+	char why[KEYS_WHY_MAX];
 	struct m_none none = {0};
 
 	if (proc->kind == PROG_MANAGERD) {

@@ -94,6 +94,8 @@ watch_message(struct chan *c, struct msg *m)
 
 	if (m->type == MSG_P_KEYED || m->type == MSG_P_TLS_DONE)
 		tls_answer(proc, m);
+	else if (m->type == MSG_P_PONG)
+		proc->ping = PING_ANSWERED;
 	else if (m->type != MSG_P_READY)
 		sessions_message(c, m);
 	else if (proc->ready)
@@ -309,6 +311,7 @@ watch_run(struct parent *p)
 		if (got_hup) {
 			got_hup = 0;
 			log_info("SIGHUP: files of keys are read again");
+			notify_reloading();
 			tls_reload(p);
 			keys_reload(p);
 		}
@@ -320,14 +323,17 @@ watch_run(struct parent *p)
 			tls_overdue(p);
 			check_engine(p);
 			resolv_check(p);
+			notify_tick(p);
 		}
 		if (got_stop)
 			p->outcome = STOPPED;
 	}
 	free(w.pfds);
 	free(w.chans);
-	if (got_stop)
+	if (got_stop) {
 		log_info("signal %d: ending", (int)got_stop);
+		notify("STOPPING=1");
+	}
 	return p->outcome;
 }
 

@@ -23,6 +23,7 @@ struct child {
 	/* The confinement of this or another program is weaker than asked. */
 	int partial;
 	char root_path[1024]; /* ids.path points here */
+	chan_handler handler; /* of what the parent says after the setup; may be NULL */
 };
 
 /*

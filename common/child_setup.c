@@ -94,6 +94,15 @@ on_P_START(struct chan *c, const struct m_none *p, struct msg *m)
 }
 
 static void
+on_P_PING(struct chan *c, const struct m_none *p, struct msg *m)
+{
+	(void)c;
+	(void)p;
+	(void)m;
+	fatalx("parent: asked before the start");
+}
+
+static void
 dispatch(struct chan *c, struct msg *m)
 {
 	switch (m->type) {

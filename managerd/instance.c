@@ -56,8 +56,8 @@ instance_warm(void)
 char *
 instance_encode(const struct instance *in)
 {
-	json_t *root = json_pack("{s:i, s:s, s:s, s:I, s:s}", "version", 1, "uuid", in->uuid,
-	    "machine", in->machine, "inode", (json_int_t)in->inode, "engine", in->engine);
+	json_t *root = json_pack("{s:i, s:s, s:s, s:I, s:s}", "version", DATA_VERSION, "uuid",
+	    in->uuid, "machine", in->machine, "inode", (json_int_t)in->inode, "engine", in->engine);
 	char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(1));
 
 	if (text == NULL)
@@ -89,14 +89,18 @@ instance_decode(const char *text, size_t len, struct instance *in)
 
 	if ((root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL)) == NULL)
 		return -1;
-	if (json_unpack(root, "{s:i, s:s, s:s, s:I, s?s !}", "version", &version, "uuid", &uuid,
-		"machine", &host, "inode", &inode, "engine", &engine) == 0 &&
-	    version == 1 && uuid_check(uuid) == 0 && strlen(host) == 64 &&
-	    strlen(engine) < sizeof(in->engine)) {
+	if (json_unpack(root, "{s:i}", "version", &version) == 0 && version > DATA_VERSION) {
+		in->version = version;
+		rc = 0;
+	} else if (json_unpack(root, "{s:i, s:s, s:s, s:I, s?s !}", "version", &version, "uuid",
+		       &uuid, "machine", &host, "inode", &inode, "engine", &engine) == 0 &&
+		   version >= 1 && uuid_check(uuid) == 0 && strlen(host) == 64 &&
+		   strlen(engine) < sizeof(in->engine)) {
 		strlcpy(in->uuid, uuid, sizeof(in->uuid));
 		strlcpy(in->machine, host, sizeof(in->machine));
 		strlcpy(in->engine, engine, sizeof(in->engine));
 		in->inode = inode;
+		in->version = version;
 		rc = 0;
 	}
 	json_decref(root);
@@ -170,6 +174,10 @@ instance_open(int rule)
 	if ((text = store_read(STORE_TOP, INSTANCE_FILE, 4096, &len)) != NULL) {
 		if (instance_decode(text, len, &in) == -1)
 			fatal_config("instance.json in the data directory is damaged");
+		if (in.version > DATA_VERSION)
+			fatal_config("the data directory is of a newer version of this server (its "
+				     "form is %d, known here is %d): install that version again",
+			    in.version, DATA_VERSION);
 		free(text);
 		known = 1;
 	} else if (errno != ENOENT) {
@@ -184,6 +192,8 @@ instance_open(int rule)
 				     "once with --adopt if "
 				     "this server replaces the old one, or with --new-instance if "
 				     "both will run");
+		if (in.version < DATA_VERSION)
+			instance_write(&in);
 	} else if (known && rule == INSTANCE_ADOPT) {
 		instance_write(&in);
 	} else {

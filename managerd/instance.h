@@ -9,11 +9,18 @@ struct instance {
 	char machine[65]; /* hex SHA-256 of the machine's id */
 	uint64_t inode;   /* of the data directory */
 	char engine[136]; /* which one holds its sandboxes; "": none was met yet */
+	int version;      /* of the form of all that is in it */
 };
+
+/*
+ * The form of a data directory. Raised with what an older version of this server would misread, and
+ * so must refuse: 2 has an audit log with numbers and signed checkpoints.
+ */
+#define DATA_VERSION 2
 
 /* malloc'ed JSON. */
 char *instance_encode(const struct instance *);
-/* 0, or -1. */
+/* 0, or -1. Of a newer version nothing but that is read. */
 int instance_decode(const char *text, size_t len, struct instance *);
 
 /* Before confinement: reads the machine's id and the boot's. */

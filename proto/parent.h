@@ -68,12 +68,15 @@ struct m_session_over {
 	uint32_t pad;
 };
 
+/* P_PING: to those that live long, from their P_READY on: is the loop alive? */
 /*     from    message        payload                tail               fd */
 #define PARENT_CHILD(X)                                                  \
 	X(PARENT, P_SETUP, struct m_setup, PARENT_PATH_MAX, FD_NONE)     \
 	X(PARENT, P_CONFIG, struct m_config, CONFIG_STRING_MAX, FD_NONE) \
 	X(PARENT, P_START, struct m_none, 0, FD_NONE)                    \
-	X(CHILD, P_READY, struct m_ready, 0, FD_NONE)
+	X(CHILD, P_READY, struct m_ready, 0, FD_NONE)                    \
+	X(PARENT, P_PING, struct m_none, 0, FD_NONE)                     \
+	X(CHILD, P_PONG, struct m_none, 0, FD_NONE)
 
 /* P_KEYS: the key file, open for reading; right behind P_START and at SIGHUP. */
 #define PARENT_MANAGERD(X)                                           \

@@ -347,6 +347,39 @@ def test_lost_instance_file_is_not_made_up(start, engine, data):
     s.finish()
 
 
+def instance(data, **change):
+    """What the data directory says of itself, changed."""
+    path = data / "instance.json"
+    said = json.loads(path.read_text()) | change
+    path.write_text(json.dumps(said))
+    return said
+
+
+def test_data_directory_of_a_newer_version_is_refused_with_one_line_and_left_as_it_is(start, engine, data):
+    s = start()
+    s.box()
+    s.kill()
+    instance(data, version=99, what_a_later_version_adds={})
+    before = {f: f.read_bytes() for f in data.rglob("*") if f.is_file()}
+    for rule in (layout.INSTANCE_CHECK, layout.INSTANCE_ADOPT, layout.INSTANCE_NEW):
+        s = start(ready=False, instance=rule)
+        assert s.p.wait(30) == 2
+        lines = [line for line in s.p.log().splitlines() if ": fatal: " in line]
+        assert len(lines) == 1 and "newer version" in lines[0] and "99" in lines[0]
+        s.finish()
+    assert {f: f.read_bytes() for f in data.rglob("*") if f.is_file()} == before and len(engine.containers) == 1
+
+
+def test_data_directory_of_the_first_version_is_taken_up_and_says_so(start, data):
+    s = start()
+    uuid, box = s.uuid, s.box()
+    s.kill()
+    current = instance(data, version=1)["version"]
+    s = start()
+    assert s.uuid == uuid and s.get(box).name == "SANDBOX"
+    assert current == 1 and json.loads((data / "instance.json").read_text())["version"] > current
+
+
 def test_two_servers_cannot_share_a_data_directory(start, engine):
     s = start()
     other = start(ready=False)

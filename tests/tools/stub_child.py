@@ -5,7 +5,8 @@ Copied as apid, managerd, dockerd-proxy, egressd, keyd or sessiond into one fold
 "exit=N" ends before it is ready, "hang" is never ready, "partial", "deaf" ignores SIGTERM. NAME.seen gets one JSON line
 per start: argv, environment, descriptors, setup, configuration. managerd also obeys lines added to managerd.cmd:
 "session N", "kill N", "garbage". What each is told after its start stands in NAME.told. keyd and apid take keys and
-certificates, unless their words, looked at each time, are "bad=INDEX" or "mute"; "twice" answers once more.
+certificates, unless their words, looked at each time, are "bad=INDEX" or "mute"; "twice" answers once more. "silent": does not
+answer when it is asked whether it lives.
 """
 
 import json
@@ -16,7 +17,7 @@ import socket
 import struct
 import sys
 
-SETUP, CONFIG, START, READY = 0x100, 0x101, 0x102, 0x103
+SETUP, CONFIG, START, READY, PING, PONG = 0x100, 0x101, 0x102, 0x103, 0x104, 0x105
 KEYFILE, FORGET, KEYED, CERT, CLIENT_CA, TLS, TLS_DONE = 0x1D0, 0x1D1, 0x1D2, 0x1E0, 0x1E1, 0x1E2, 0x1E3
 SESSION_START, SESSION_KILL, SESSION, SESSION_OVER, PARTIAL = 0x180, 0x181, 0x182, 0x183, 0x184
 HEADER = struct.Struct("=IIQ")
@@ -37,6 +38,10 @@ def receive():
         os._exit(0)
     kind, length, ident = HEADER.unpack_from(data)
     assert length == len(data)
+    if kind == PING:
+        if "silent" not in words():
+            send(PONG, bytes(8), ident)
+        return receive()
     return kind, ident, data[HEADER.size :], received
 
 
