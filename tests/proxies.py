@@ -31,22 +31,24 @@ def snippets():
 
 
 class Proxy:
-    def __init__(self, kind, inner):
+    """kind: one of snippets(), or haproxy-pass: the one in TCP mode without its TLS, which ends at the server; ca: who vouches for that."""
+
+    def __init__(self, kind, inner, ca=None):
         self.dir = Path(tempfile.mkdtemp(prefix="as-proxy-"))
         self.port, self.process = free_port(), None
         try:
-            self._start(kind, inner)
+            self._start(kind, inner, ca)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, kind, inner):
+    def _start(self, kind, inner, ca):
         crt, key, pem, conf = (self.dir / n for n in ("crt", "key", "pem", "conf"))
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={NAME}",
              "-addext", f"subjectAltName=DNS:{NAME}", "-keyout", key, "-out", crt], check=True, capture_output=True)  # fmt: skip
         pem.write_bytes(crt.read_bytes() + key.read_bytes())
-        text = snippets()[kind]
+        text = snippets()["haproxy-tcp"].replace(" ssl crt /etc/ssl/sandbox.pem", "") if kind == "haproxy-pass" else snippets()[kind]
         for old, new in (("/etc/ssl/sandbox.crt", crt), ("/etc/ssl/sandbox.key", key), ("/etc/ssl/sandbox.pem", pem), ("127.0.0.1:8080", f"127.0.0.1:{inner}"),
                          ("listen 443", f"listen 127.0.0.1:{self.port}"), ("bind :443", f"bind 127.0.0.1:{self.port}"), (f"{NAME}:443", f"{NAME}:{self.port}")):  # fmt: skip
             text = text.replace(old, str(new))
@@ -58,7 +60,7 @@ class Proxy:
         else:
             command = ["haproxy", "-db", "-f", conf]
         conf.write_text(text)
-        self.context = ssl.create_default_context(cafile=str(crt))
+        self.context = ssl.create_default_context(cafile=str(ca or crt))
         with open(self.dir / "said", "wb") as said:
             env = {
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",

@@ -39,6 +39,7 @@ class Tls(Plain):
 
     scheme = "https"
     bare = False
+    names = "IP:127.0.0.1,DNS:localhost"
 
     def __init__(self):
         self.dir = Path(tempfile.mkdtemp(prefix="as-front-"))
@@ -46,7 +47,7 @@ class Tls(Plain):
         atexit.register(shutil.rmtree, self.dir, True)
         self.ca, self.cert, self.key = (str(self.dir / name) for name in ("ca", "cert", "key"))
         ca_key, request, names = self.dir / "ca-key", self.dir / "request", self.dir / "names"
-        names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth\n")
+        names.write_text(f"subjectAltName={self.names}\nextendedKeyUsage=serverAuth\n")
         new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
         self.openssl("req", "-x509", *new, "-days", "2", "-subj", "/CN=tests", "-keyout", ca_key, "-out", self.ca,
                      "-addext", "keyUsage=critical,keyCertSign")  # fmt: skip
@@ -58,7 +59,6 @@ class Tls(Plain):
         # The command and the SDKs; httpx, which the published clients use; Node; curl.
         names = ("AGENT_SANDBOX_CA_FILE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE")
         self.environment = dict.fromkeys(names, self.ca)
-        os.environ.update(self.environment)
 
     @staticmethod
     def openssl(*words):
@@ -130,3 +130,4 @@ class Nginx(Plain):
 
 
 FRONT = {"": Plain, "tls": Tls, "nginx": Nginx}[os.environ.get("AS_TEST_FRONT", "")]()
+os.environ.update(FRONT.environment)

@@ -7,29 +7,48 @@ import os
 import socket
 
 import pytest
-from harness import KEY, wait_until
+from front import Plain, Tls
+from harness import KEY, Server, wait_until
 from proxies import NAME, Proxy, snippets
 
-KINDS = ["nginx", "haproxy", "haproxy-tcp", "caddy"]
+SNIPPETS = ["nginx", "haproxy", "haproxy-tcp", "caddy"]
+KINDS = [*SNIPPETS, "haproxy-pass"]
 HEADERS = {"X-API-Key": KEY, "Host": NAME, "X-Forwarded-For": "198.51.100.66"}  # the last one is a lie
 pytestmark = pytest.mark.bare
 
 
-@pytest.fixture(scope="module")
-def behind(engine):
-    from harness import Server
+class Own(Tls):
+    """The server's own certificate, for the name that clients use too."""
 
-    s = Server(engine, TRUSTED_PROXIES="127.0.0.1", ALLOWED_HOSTS=NAME, MAX_SANDBOXES=10, POOL=0).start()
-    s.work = s.api.create()
-    yield s
-    s.close()
+    names = f"IP:127.0.0.1,DNS:{NAME}"
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def proxy(request, behind):
-    p = Proxy(request.param, behind.port)
-    yield p
-    p.close()
+def way(request, engine):
+    """A server, and the proxy in front of it."""
+    front = Own() if request.param == "haproxy-pass" else Plain()
+    s = type("Fronted", (Server,), {"front": front})(engine, TRUSTED_PROXIES="127.0.0.1", ALLOWED_HOSTS=NAME, MAX_SANDBOXES=10, POOL=0)
+    s.api.session().verify = front.verify
+    p = None
+    try:
+        s.start()
+        s.work = s.api.create()
+        p = Proxy(request.param, s.port, getattr(front, "ca", None))
+        yield s, p
+    finally:
+        if p is not None:
+            p.close()
+        s.close()
+
+
+@pytest.fixture
+def behind(way):
+    return way[0]
+
+
+@pytest.fixture
+def proxy(way):
+    return way[1]
 
 
 def ask(proxy, method, path, body=None, **headers):
@@ -42,7 +61,7 @@ def ask(proxy, method, path, body=None, **headers):
 
 
 def test_every_configuration_of_the_page_is_tested():
-    assert sorted(snippets()) == sorted(KINDS)
+    assert sorted(snippets()) == sorted(SNIPPETS)
 
 
 def test_first_line_of_a_stream_comes_while_the_command_runs(behind, proxy):

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 
@@ -164,6 +166,47 @@ def test_key_that_the_command_added_opens_until_it_is_revoked(remote, far, autho
     subprocess.run([BUILD / "agent-sandbox", "keys", "revoke", "first", "--file", file], check=True, capture_output=True, timeout=60)
     reload(s)
     assert wait_until(lambda: status(first) == 4, 60) and status(second) == 0
+
+
+def served(s):
+    """The certificate that the server shows."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection((HERE, s.settings["PORT"]), 30) as plain, context.wrap_socket(plain) as c:
+        return ssl.DER_cert_to_PEM_cert(c.getpeercert(True))
+
+
+def test_broken_certificate_changes_nothing_and_a_new_one_is_served_with_no_request_lost(remote, far, authority, tmp_path):
+    cert, key = tmp_path / "cert", tmp_path / "key"
+
+    def install():
+        new = authority.issue(NAME, names=(f"DNS:{NAME}", f"IP:{HERE}"))
+        for source, target in zip(new, (cert, key), strict=True):
+            target.with_suffix(".new").write_bytes(source.read_bytes())
+            target.with_suffix(".new").chmod(0o600)
+            target.with_suffix(".new").rename(target)
+        text = new[0].read_text()
+        return text[text.index("-----BEGIN") :]
+
+    first = install()
+    s = remote(TLS_CERT=cert, TLS_KEY=key)
+    box = s.api.create()
+    stream = s.api.ask(
+        "POST", box.path + "/exec/stream", json={"command": "echo on; while [ ! -e go ]; do sleep 0.05; done; echo off"}, stream=True
+    )
+    assert served(s) == first
+    good = cert.read_bytes()
+    cert.write_bytes(good.replace(b"\n", b"\nx", 5))
+    reload(s)
+    assert wait_until(lambda: "the certificates in use stay" in s.tail(20000))
+    told = [line for line in s.tail(20000).splitlines() if "warning" in line and "SIGHUP" in line]
+    assert len(told) == 1 and str(cert) in told[0]
+    assert served(s) == first and s.api.healthy()
+    second = install()
+    reload(s)
+    assert wait_until(lambda: served(s) == second, 60)
+    box.put("go", b"")
+    assert b"off" in stream.content, "what was under way went on"
 
 
 def test_client_certificate_stands_for_a_key(remote, far, authority, tmp_path):
