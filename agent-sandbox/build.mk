@@ -4,7 +4,7 @@ $(AGENT_SANDBOX_OBJS): ALL_CFLAGS += -DLIBEXECDIR='"$(PREFIX)/libexec/agent-sand
 # What "selftest" puts into sandboxes.
 $(BUILD)/obj/agent-sandbox/selftest.o: ALL_CFLAGS += -DPROBE_PATH='"$(BUILD)/selftest-probe"'
 $(BUILD)/obj/agent-sandbox/selftest.o: $(BUILD)/selftest-probe
-$(BUILD)/agent-sandbox: $(AGENT_SANDBOX_OBJS) $(API_OBJS) $(CONFIG_OBJS) $(NFT) $(KEYS) $(BUILD)/obj/common/base64.o $(COMMON)
+$(BUILD)/agent-sandbox: $(AGENT_SANDBOX_OBJS) $(API_OBJS) $(CONFIG_OBJS) $(NFT) $(KEYS) $(AUDIT_LINE) $(AUDIT_STATE) $(BUILD)/obj/common/base64.o $(COMMON)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lcrypto -lbsd
 # The verb cp is a program of its own: libarchive and what it needs would make every start slower.
 AGENT_SANDBOX_CP_OBJS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard agent-sandbox/cp/*.c)) \

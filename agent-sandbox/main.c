@@ -141,6 +141,7 @@ static const struct verb {
     {&usage_serve, verb_serve, NULL},
     {&usage_keygen, verb_keygen, NULL},
     {&usage_keys, verb_keys, NULL},
+    {&usage_audit, verb_audit, NULL},
     {&usage_openapi, verb_openapi, NULL},
     {&usage_doctor, verb_doctor, NULL},
     {&usage_selftest, verb_selftest, NULL},

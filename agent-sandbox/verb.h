@@ -11,10 +11,10 @@ typedef int verb_run(int argc, char **argv);
 extern const struct usage usage_create, usage_ls, usage_show, usage_timeout, usage_rm;
 extern const struct usage usage_snapshot, usage_snapshots, usage_rollback, usage_fork;
 extern const struct usage usage_run, usage_exec, usage_cat, usage_put, usage_files;
-extern const struct usage usage_openapi, usage_selftest, usage_keygen, usage_keys;
+extern const struct usage usage_openapi, usage_selftest, usage_keygen, usage_keys, usage_audit;
 verb_run verb_create, verb_ls, verb_show, verb_timeout, verb_rm;
 verb_run verb_snapshot, verb_snapshots, verb_rollback, verb_fork;
-verb_run verb_openapi, verb_selftest, verb_keygen, verb_keys;
+verb_run verb_openapi, verb_selftest, verb_keygen, verb_keys, verb_audit;
 verb_run verb_run_code, verb_exec, verb_cat, verb_put, verb_files;
 
 #endif

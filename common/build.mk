@@ -7,3 +7,7 @@ FRAME := $(BUILD)/obj/common/frame.o $(BUILD)/obj/common/crc32.o
 EGRESS := $(addprefix $(BUILD)/obj/common/,egress.o egress_list.o egress_range.o)
 # The key file; links -ljansson.
 KEYS := $(addprefix $(BUILD)/obj/common/,keys_file.o keys_line.o keys_net.o)
+# Lines of the audit log; for who writes, signs and reads them.
+AUDIT_LINE := $(BUILD)/obj/common/audit_line.o
+# What keyd has signed of it; links -lcrypto.
+AUDIT_STATE := $(BUILD)/obj/common/audit_state.o

@@ -119,6 +119,18 @@ check_names(const struct config *c, char *text)
 }
 
 static int
+check_audit(const struct config *c, char *text)
+{
+	const char *full = c->str[CFG_AUDIT_FULL], *sync = c->str[CFG_AUDIT_SYNC];
+
+	if (strcmp(full, "refuse") != 0 && strcmp(full, "continue") != 0)
+		return config_refuse(text, NAME(AUDIT_FULL) ": must be refuse or continue");
+	if (strcmp(sync, "second") != 0 && strcmp(sync, "line") != 0)
+		return config_refuse(text, NAME(AUDIT_SYNC) ": must be second or line");
+	return 0;
+}
+
+static int
 check_log_level(struct config *c, char *text)
 {
 	static const struct {
@@ -256,8 +268,8 @@ config_check(struct settings *s, char *text)
 {
 	struct config *c = &s->c;
 
-	if (check_log_level(c, text) == -1 || check_keys(c, text) == -1 ||
-	    check_user(c, text) == -1 || check_names(c, text) == -1 ||
+	if (check_log_level(c, text) == -1 || check_audit(c, text) == -1 ||
+	    check_keys(c, text) == -1 || check_user(c, text) == -1 || check_names(c, text) == -1 ||
 	    check_network(c, text) == -1 || check_tls(c, text) == -1 ||
 	    check_maxima(c, text) == -1 || check_runs(c, text) == -1 || check_pool(c, text) == -1 ||
 	    config_check_front(c, text) == -1)

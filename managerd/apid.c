@@ -325,6 +325,19 @@ refuse_scope(
 	refuse(id, 403, 0, text);
 }
 
+/* Nothing that changes something begins when it could not be written down; what is under way goes
+ * on. */
+static int
+refuse_unwritten(
+    uint64_t id, const struct m_ask *ask, const struct key *key, const struct route *route)
+{
+	if (route->action == NULL || ask->again || !audit_refuses())
+		return 0;
+	audit_refused(ask, key, route->name, 503, "the audit log cannot be written");
+	refuse(id, 503, 1, "the audit log cannot be written");
+	return 1;
+}
+
 static void
 ask_check(const struct m_ask *ask)
 {
@@ -368,6 +381,8 @@ apid_message(struct chan *c, struct msg *m)
 		refuse_scope(m->id, ask, key, route->name, scope & ~key->scopes);
 		return;
 	}
+	if (refuse_unwritten(m->id, ask, key, route))
+		return;
 	request_begin(&rq, m->id, ask, key, scope, route->action);
 	route->handle(&rq, m);
 }

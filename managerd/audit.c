@@ -1,29 +1,20 @@
 /* Writes the audit log. */
-#include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <openssl/sha.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/audit.h"
+#include "managerd/audit_log.h"
 #include "managerd/keys.h"
 #include "managerd/request.h"
 #include "managerd/tenant.h"
 #include "proto/dial.h"
 
 #define REASONS_MAX 24
+#define CLOCK_JUMP_US (60 * INT64_C(1000000))
 
-static int fd = -1;
-static off_t size;    /* of the whole lines */
-static char prev[65]; /* SHA-256 of the last one */
-static uint64_t lost; /* lines that could not be written */
-static int dirty;
 static int refused; /* in this second */
 
 /* Refusals of this second without a line, by reason; the last one is for those beyond. */
@@ -32,50 +23,6 @@ static struct unseen {
 	uint32_t status;
 	uint64_t count;
 } unseen[REASONS_MAX];
-
-static void
-hash_line(const char *line, size_t len)
-{
-	uint8_t digest[32];
-
-	SHA256((const unsigned char *)line, len, digest);
-	hex_encode(digest, sizeof(digest), prev);
-}
-
-/* Takes the entry, adds time and prev, and appends it whole or not at all. */
-static void
-audit_append(json_t *entry)
-{
-	char when[TIME_TEXT_MAX];
-	char *line;
-	size_t len;
-	ssize_t n;
-
-	if (entry == NULL)
-		fatalx("audit: out of memory");
-	json_object_set_new(entry, "time", json_string(time_text(when, time_wall_us())));
-	if (lost > 0)
-		json_object_set_new(entry, "lost", json_integer(lost));
-	json_object_set_new(entry, "prev", json_string(prev));
-	if ((line = json_dumps(entry, JSON_COMPACT)) == NULL ||
-	    (len = strlen(line)) > AUDIT_LINE_MAX)
-		fatalx("audit: a line that cannot be written");
-	json_decref(entry);
-	line[len] = '\n';
-	n = write(fd, line, len + 1);
-	if (n != (ssize_t)len + 1) {
-		if (lost++ == 0)
-			log_warn("the audit log cannot be written");
-		if (n > 0 && ftruncate(fd, size) == -1)
-			log_warn("the audit log cannot be cut");
-	} else {
-		hash_line(line, len);
-		size += len + 1;
-		lost = 0;
-		dirty = 1;
-	}
-	free(line);
-}
 
 /* The text, or what is left of it when it is not UTF-8: apid's word may be anything. */
 static json_t *
@@ -110,7 +57,7 @@ audit_request(const struct request *rq, uint32_t status, const int32_t *exit_cod
 		if (exit_code != NULL)
 			json_object_set_new(entry, "exit_code", json_integer(*exit_code));
 	}
-	audit_append(entry);
+	audit_log_put(entry);
 }
 
 /* The reasons are constants: those of one are one string. */
@@ -131,12 +78,12 @@ void
 audit_refused(const struct m_ask *ask, const struct key *key, const char *action, uint32_t status,
     const char *reason)
 {
-	if (refused >= AUDIT_REFUSALS) {
+	if (refused >= AUDIT_REFUSALS || audit_stuck()) {
 		count_unseen(status, reason);
 		return;
 	}
 	refused++;
-	audit_append(json_pack("{s:o, s:o, s:s?, s:o, s:s, s:n, s:i, s:s}", "request_id",
+	audit_log_put(json_pack("{s:o, s:o, s:s?, s:o, s:s, s:n, s:i, s:s}", "request_id",
 	    text_json(ask->request_id), "key", name_json(key != NULL ? key->k.name : ""), "tenant",
 	    key != NULL ? key->tenant->name : NULL, "peer", text_json(ask->peer), "action", action,
 	    "target", "status", (int)status, "reason", reason));
@@ -145,7 +92,7 @@ audit_refused(const struct m_ask *ask, const struct key *key, const char *action
 void
 audit_own(const char *action, const char *target, const char *why)
 {
-	audit_append(
+	audit_log_put(
 	    json_pack("{s:s, s:s, s:s}", "action", action, "target", target, "reason", why));
 }
 
@@ -166,7 +113,7 @@ audit_dial(const struct audit_dial *d)
 	if ((name = json_stringn(d->name, d->name_len)) == NULL)
 		name = json_string("(not UTF-8)");
 	address = d->address[0] == '\0' ? json_null() : text_json(d->address);
-	audit_append(json_pack("{s:s, s:s, s:o, s:o, s:i, s:s, s:o, s:o, s:o, s:I}", "action",
+	audit_log_put(json_pack("{s:s, s:s, s:o, s:o, s:i, s:s, s:o, s:o, s:o, s:I}", "action",
 	    "egress", "target", id_text(id, "sb_", d->sandbox), "name", name, "address", address,
 	    "port", (int)d->port, "verdict", verdicts[d->verdict], "reason", text_json(d->why),
 	    "bytes_in", count_json(d->bytes_in), "bytes_out", count_json(d->bytes_out),
@@ -178,9 +125,36 @@ audit_dials(uint64_t sandbox, unsigned count)
 {
 	char id[ID_TEXT_MAX];
 
-	audit_append(json_pack("{s:s, s:s, s:i, s:s}", "action", "egress", "target",
+	audit_log_put(json_pack("{s:s, s:s, s:i, s:s}", "action", "egress", "target",
 	    id_text(id, "sb_", sandbox), "count", (int)count, "reason",
 	    "not let out, too many in a second for lines of their own"));
+}
+
+void
+audit_start(const char *settings_sha256)
+{
+	audit_log_put(json_pack("{s:s, s:s, s:s}", "action", "start", "version", VERSION,
+	    "settings_sha256", settings_sha256));
+}
+
+void
+audit_stop(const char *why)
+{
+	audit_log_put(json_pack("{s:s, s:s}", "action", "stop", "reason", why));
+	audit_log_sync();
+}
+
+/* What is said about time afterwards means another. */
+static void
+clock_look(void)
+{
+	static int64_t before;
+	int64_t now = time_wall_us() - time_boot_us(), jump = before == 0 ? 0 : now - before;
+
+	before = now;
+	if (jump > CLOCK_JUMP_US || jump < -CLOCK_JUMP_US)
+		audit_log_put(
+		    json_pack("{s:s, s:I}", "action", "clock", "jump_us", (json_int_t)jump));
 }
 
 void
@@ -188,15 +162,16 @@ audit_tick(void)
 {
 	struct unseen *u;
 
-	for (u = unseen; u < &unseen[REASONS_MAX] && u->count > 0; u++) {
-		audit_append(json_pack("{s:s, s:I, s:i, s:s}", "action", "refusals", "count",
+	clock_look();
+	audit_log_tick();
+	for (u = unseen; !audit_stuck() && u < &unseen[REASONS_MAX]; u++) {
+		if (u->count == 0)
+			continue;
+		audit_log_put(json_pack("{s:s, s:I, s:i, s:s}", "action", "refusals", "count",
 		    (json_int_t)u->count, "status", (int)u->status, "reason", u->reason));
 		u->count = 0;
 	}
 	refused = 0;
-	if (dirty && fdatasync(fd) == -1)
-		log_warn("the audit log");
-	dirty = 0;
 }
 
 static void
@@ -206,47 +181,13 @@ tick(evutil_socket_t s, short what, void *arg)
 	audit_tick();
 }
 
-/* Sets size and prev by the last whole line; torn bytes behind it are cut and told of. */
-static void
-audit_recover(void)
-{
-	char buf[AUDIT_LINE_MAX * 2 + 2];
-	struct stat st;
-	ssize_t n, end, begin;
-	off_t at;
-
-	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
-		fatal_config("audit.log in the data directory is not a file");
-	memset(prev, '0', 64);
-	at = st.st_size > (off_t)sizeof(buf) ? st.st_size - (off_t)sizeof(buf) : 0;
-	if ((n = pread(fd, buf, sizeof(buf), at)) == -1)
-		fatal_config("audit.log in the data directory: %s", strerror(errno));
-	for (end = n; end > 0 && buf[end - 1] != '\n';)
-		end--;
-	if (end == 0 && at > 0)
-		fatal_config("audit.log in the data directory is damaged; move it away");
-	for (begin = end > 0 ? end - 1 : 0; begin > 0 && buf[begin - 1] != '\n';)
-		begin--;
-	size = at + end;
-	if (end > 0)
-		hash_line(buf + begin, end - 1 - begin);
-	if (end == n)
-		return;
-	if (ftruncate(fd, size) == -1)
-		fatal_config("audit.log in the data directory: %s", strerror(errno));
-	audit_append(json_pack("{s:s, s:i}", "action", "recovered", "torn_bytes", (int)(n - end)));
-}
-
 void
-audit_open(struct event_base *base)
+audit_open(const struct audit_rules *rules, struct event_base *base)
 {
 	struct timeval second = {1, 0};
 	struct event *ev;
 
-	if ((fd = open(AUDIT_FILE, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)) ==
-	    -1)
-		fatal_config("audit.log in the data directory: %s", strerror(errno));
-	audit_recover();
+	audit_log_open(rules);
 	if (base == NULL)
 		return;
 	if ((ev = event_new(base, -1, EV_PERSIST, tick, NULL)) == NULL ||

@@ -1,22 +1,44 @@
-/* The audit log: one JSON object a line, each with the SHA-256 of the line before. Append only. */
+/*
+ * The audit log: one JSON object a line, each with its number and the SHA-256 of the line before.
+ * Append only. docs/AUDIT-LOG.md has every member.
+ */
 #ifndef MANAGERD_AUDIT_H
 #define MANAGERD_AUDIT_H
 
 #include <stddef.h>
-#include <stdint.h>
 #include <stdint.h>
 
 struct event_base;
 struct m_ask;
 struct request;
 
-#define AUDIT_FILE "audit.log"
-#define AUDIT_LINE_MAX 4096
 #define AUDIT_REFUSALS 10 /* lines a second */
 
-/* Opens or makes it in the current root; a torn last line becomes a "recovered" entry. Fatal. base
- * may be NULL. */
-void audit_open(struct event_base *);
+struct audit_rules {
+	int64_t max_bytes; /* a file of this size is closed */
+	int64_t keep;      /* closed files; 0: all */
+	int refuse;        /* what changes something, when there is no room */
+	int sync_each;     /* line; else once a second */
+};
+
+/* Opens or makes it in the current folder. Fatal. base may be NULL. */
+void audit_open(const struct audit_rules *, struct event_base *);
+/* No room for what may come, or lines were lost; and whether therefore nothing new may begin. */
+int audit_stuck(void);
+int audit_refuses(void);
+
+struct audit_stats {
+	uint64_t lines;
+	uint64_t lost; /* lines that found no room */
+	uint64_t bytes;
+	uint64_t checkpoints;
+	uint64_t syslog_lost; /* copies */
+	int64_t lag_us;       /* age of the oldest line that is not durable yet */
+	int stuck;
+};
+/* Since the start. */
+void audit_stats(struct audit_stats *);
+
 void audit_request(const struct request *, uint32_t status, const int32_t *exit_code);
 /* A request that was not let in. key: whose key it is, or NULL. Lines beyond AUDIT_REFUSALS in a
  * second are only counted, by reason. */
@@ -42,7 +64,11 @@ struct audit_dial {
 void audit_dial(const struct audit_dial *);
 /* What a sandbox had of them in a second beyond that. */
 void audit_dials(uint64_t sandbox, unsigned count);
-/* What happens once a second: the sums of what had no line, fdatasync. */
+/* The server's own life: it begins (version, and a hash of the settings), is ended, a clock was
+ * set. */
+void audit_start(const char *settings_sha256);
+void audit_stop(const char *why);
+/* What happens once a second: the sums of what had no line, the clock, audit_log_tick(). */
 void audit_tick(void);
 
 #endif

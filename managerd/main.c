@@ -6,12 +6,14 @@
 #include <event2/event.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/chan_event.h"
 #include "common/log.h"
 #include "managerd/audit.h"
+#include "managerd/audit_file.h"
 #include "managerd/destroy.h"
 #include "managerd/dial.h"
 #include "managerd/egress.h"
@@ -167,6 +169,39 @@ egress_load(void)
 	*setting = list;
 }
 
+/* Of all that managerd was told but keys: who changes a setting changes this. */
+static void
+settings_hash(char out[AUDIT_HASH_TEXT])
+{
+	char *text, **str = mgr.child.config.str;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (f == NULL)
+		fatal("settings");
+	for (int i = 0; i < CONFIG_KEYS; i++)
+		if (i != CFG_API_KEYS)
+			fprintf(f, "%d %lld %s\n", i, (long long)mgr.child.config.num[i],
+			    str[i] != NULL ? str[i] : "");
+	fclose(f);
+	audit_hash(text, len, out);
+	free(text);
+}
+
+static void
+trail_open(void)
+{
+	const struct audit_rules rules = {.max_bytes = CFG(AUDIT_MAX_MB) * 1024 * 1024,
+	    .keep = CFG(AUDIT_KEEP),
+	    .refuse = strcmp(CFG_TEXT(AUDIT_FULL), "refuse") == 0,
+	    .sync_each = strcmp(CFG_TEXT(AUDIT_SYNC), "line") == 0};
+	char hash[AUDIT_HASH_TEXT];
+
+	audit_open(&rules, mgr.base);
+	settings_hash(hash);
+	audit_start(hash);
+}
+
 static void
 data_open(void)
 {
@@ -174,7 +209,7 @@ data_open(void)
 
 	store_open();
 	foreign = instance_open(mgr.child.instance);
-	audit_open(mgr.base);
+	trail_open();
 	load_records(foreign);
 }
 

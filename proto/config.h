@@ -133,7 +133,15 @@
 	X(KEYS_FILE, STR, "", 0, 0, TO_PARENT | TO_MANAGERD,                                      \
 	    "file of keys with tenants, scopes and quotas; read again at SIGHUP")                 \
 	X(FAILED_KEYS_A_MINUTE, INT, "30", 0, 100000, TO_MANAGERD,                                \
-	    "requests with an invalid key that one address may make; 0: any number")
+	    "requests with an invalid key that one address may make; 0: any number")              \
+	X(AUDIT_MAX_MB, INT, "64", 1, 65536, TO_MANAGERD,                                         \
+	    "size at which a file of the audit log is closed and a new one begun, in MiB")        \
+	X(AUDIT_KEEP, INT, "0", 0, 1000000, TO_MANAGERD,                                          \
+	    "closed files of the audit log that are kept; 0: all")                                \
+	X(AUDIT_FULL, STR, "refuse", 0, 0, TO_MANAGERD,                                           \
+	    "when the audit log has no room: refuse what changes something, or continue")         \
+	X(AUDIT_SYNC, STR, "second", 0, 0, TO_MANAGERD,                                           \
+	    "when lines of the audit log are made durable: once a second, or at each line")
 
 enum config_type { CONFIG_INT, CONFIG_BOOL, CONFIG_STR, CONFIG_DEC };
 

@@ -49,6 +49,8 @@ _agent_sandbox() {
 	exec:[1-9]*) return ;;
 	*:*:-*) list=$(_agent_sandbox_options "$verb") ;;
 	keys:0:*) list=$(printf '%s\n' list revoke) ;;
+	audit:0:*) list=$(printf '%s\n' verify tail show) ;;
+	audit:*) compopt -o default ;;
 	keys:1:*) list=$(agent-sandbox keys list -q 2>/dev/null) ;;
 	help:0:*) list=$(_agent_sandbox_verbs) ;;
 	fork:0:* | rollback:1:* | show:*:sn* | rm:*:sn*) list=$(_agent_sandbox_snapshots) ;;

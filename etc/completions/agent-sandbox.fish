@@ -40,6 +40,12 @@ function __agent_sandbox_arguments
     switch "$words[1]"
         case help
             __agent_sandbox_verbs
+        case audit
+            if test $n -eq 1
+                printf '%s\n' verify tail show
+            else
+                __fish_complete_path $word
+            end
         case keys
             if test $n -eq 1
                 printf '%s\n' list revoke

@@ -1,0 +1,271 @@
+"""agent-sandbox audit: verify finds whatever was done to a log and names the first line; tail and show show it."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from audit_kit import INSTANCE, Log, Signer, chained, digest, sample
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+COMMAND = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build")) / "agent-sandbox"
+
+
+def run(*args, data=None):
+    env = {"PATH": os.environ["PATH"]} | ({"AGENT_SANDBOX_DATA_DIR": str(data)} if data else {})
+    return subprocess.run([COMMAND, "audit", *map(str, args)], env=env, text=True, capture_output=True, timeout=120)
+
+
+def good(*args, **more):
+    p = run("verify", *args, **more)
+    assert (p.returncode, p.stderr) == (0, ""), p
+    return p.stdout
+
+
+def bad(*args, **more):
+    """One line that names file, line, number and fault; the same with --json. Returns them."""
+    p = run("verify", *args, **more)
+    assert p.returncode == 1 and p.stdout == "" and p.stderr.count("\n") == 1, p
+    found = json.loads(run("verify", "--json", *args, **more).stdout)
+    assert found["ok"] is False and found["message"] in p.stderr
+    assert f"{found['file']}:{found['line']}: seq {found['seq']}: {found['fault']}: " in p.stderr
+    return Path(found["file"]).name, found["line"], found["seq"], found["fault"]
+
+
+@pytest.fixture(scope="module")
+def signer():
+    return Signer()
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes lines into a file."""
+
+    def write(lines, name="audit.log"):
+        path = tmp_path / name
+        path.write_text("".join(x + "\n" for x in lines))
+        return path
+
+    return write
+
+
+def test_whole_log_is_good_and_says_what_it_is(written, signer):
+    log = sample(signer)
+    out = good(written(log.lines), "--key", signer.key)
+    assert out.startswith("12 lines, 2 checkpoints, from 2026-11-01T00:00:00.000000Z to 2026-11-01T00:11:00.000000Z, ")
+    assert out.endswith(f"signed up to line 11 by {signer.key}\n")
+    assert "not signed" in good(written(sample().lines))
+
+
+def test_changed_line_is_named(written, signer):
+    for at in range(11):
+        log = sample(signer)
+        log.lines[at] = log.lines[at].replace('"time":"2026', '"time":"2027')
+        assert bad(written(log.lines)) == ("audit.log", at + 1, at + 1, "changed"), at
+
+
+def test_last_line_that_was_changed_shows_only_by_its_signature(written, signer):
+    log = sample(signer)
+    log.lines[-1] = log.lines[-1].replace('"upto":11', '"upto":10')
+    assert bad(written(log.lines))[1:] == (12, 12, "signature")
+
+
+def test_changed_hash_of_a_line_is_named_as_that_line(written):
+    log = sample()
+    log.lines[4] = log.lines[4][:-3] + ("0" if log.lines[4][-3] != "0" else "1") + '"}'
+    assert bad(written(log.lines)) == ("audit.log", 5, 5, "changed")
+
+
+@pytest.mark.parametrize("first,last", [(0, 3), (4, 5), (5, 9)])
+def test_removed_lines_are_named(written, first, last):
+    log = sample()
+    del log.lines[first:last]
+    where = bad(written(log.lines)) if first else None
+    if first:
+        assert where == ("audit.log", first + 1, last + 1, "removed")
+
+
+def test_replayed_line_is_named(written):
+    for at in (1, 5, 9):
+        log = sample()
+        log.lines.insert(at + 1, log.lines[at])
+        assert bad(written(log.lines)) == ("audit.log", at + 2, at + 1, "added")
+    log = sample()
+    assert bad(written(log.lines + log.lines)) == ("audit.log", 11, 1, "added")
+
+
+def test_lines_that_changed_places_are_named(written):
+    log = sample()
+    log.lines[3], log.lines[6] = log.lines[6], log.lines[3]
+    assert bad(written(log.lines)) == ("audit.log", 4, 7, "out of order")
+
+
+def test_line_put_in_is_named(written):
+    log = sample()
+    log.lines.insert(4, '{"action":"create","prev":"' + digest(log.lines[3]) + '"}')
+    assert bad(written(log.lines)) == ("audit.log", 5, 0, "added")
+    log.lines[4] = "hello"
+    assert bad(written(log.lines)) == ("audit.log", 5, 0, "changed")
+    log.lines[4] = ""
+    assert bad(written(log.lines)) == ("audit.log", 5, 0, "changed")
+
+
+def test_torn_line_is_named(written):
+    path = written(sample().lines)
+    os.truncate(path, path.stat().st_size - 5)
+    assert bad(path) == ("audit.log", 10, 10, "torn")
+
+
+def test_rechained_log_shows_at_the_next_checkpoint(written, signer):
+    lines = sample(signer).lines
+    lines[7] = lines[7].replace("expire", "expirE")
+    log = chained(lines)
+    assert good(written(chained(sample(signer).lines).lines)), "making it fit changes nothing by itself"
+    assert bad(written(log.lines)) == ("audit.log", 12, 12, "re-chained")
+    p = run("verify", written(log.lines))
+    assert "line 11 is not the one that was signed" in p.stderr and "behind line 5" in p.stderr
+
+
+def test_rechained_log_with_signatures_of_another_key_shows(written, signer):
+    lines = sample(signer).lines
+    del lines[8]
+    other, log = Signer(b"o" * 32), Log()
+    for line in lines:
+        entry = json.loads(line)
+        if entry["action"] == "checkpoint" and log.seq > 6:
+            log.sign(other)
+        elif entry["action"] == "checkpoint":
+            log.sign(signer)
+        else:
+            log.add(action=entry["action"])
+    assert bad(written(log.lines)) == ("audit.log", 11, 11, "key")
+    assert bad(written(log.lines), "--key", other.key)[1:] == (6, 6, "key")
+    assert good(written(log.lines), "--key", other.key, "--key", signer.key), "a new key that the operator knows of"
+
+
+@pytest.mark.parametrize("change", [{"head": "0" * 64}, {"at": "2026-11-01T00:00:00.000001Z"}, {"instance": INSTANCE.replace("0", "1")}])
+def test_checkpoint_that_was_changed_is_named(written, signer, change):
+    log = sample(n=5)
+    log.add(**(signer.checkpoint(log.seq, log.prev, log.time()) | change))
+    assert bad(written(log.lines)) == ("audit.log", 6, 6, "signature")
+
+
+def test_checkpoint_that_was_moved_to_another_line_is_named(written, signer):
+    log = sample(n=5)
+    mark = signer.checkpoint(log.seq, log.prev, log.time())
+    other = sample(n=5)
+    other.lines[4] = other.lines[4].replace("over", "OVER")
+    log = chained(other.lines)
+    log.add(**mark)
+    assert bad(written(log.lines)) == ("audit.log", 6, 6, "re-chained")
+
+
+def split(tmp_path, log, at):
+    """Into a data directory: files that begin at these lines."""
+    data = tmp_path / "data"
+    data.mkdir()
+    ends = [*at[1:], len(log.lines)]
+    for first, end in zip(at, ends, strict=True):
+        name = "audit.log" if end == len(log.lines) else f"audit-{first + 1:012d}.log"
+        (data / name).write_text("".join(x + "\n" for x in log.lines[first:end]))
+    return data
+
+
+def test_all_files_of_a_data_directory_are_one_log(tmp_path, signer):
+    data = split(tmp_path, sample(signer, 40), [0, 10, 17, 30])
+    assert good(data=data).startswith("48 lines, 8 checkpoints, ")
+    lines = (data / "audit-000000000011.log").read_text().splitlines()
+    (data / "audit-000000000011.log").write_text("".join(x + "\n" for x in lines[:-1]))
+    assert bad(data=data) == ("audit-000000000018.log", 1, 18, "removed")
+    (data / "audit-000000000011.log").unlink()
+    assert bad(data=data) == ("audit-000000000018.log", 1, 18, "removed")
+
+
+def test_line_that_was_changed_at_the_end_of_a_file_is_named_there(tmp_path):
+    data = split(tmp_path, sample(n=20), [0, 10])
+    path = data / "audit-000000000001.log"
+    path.write_text(path.read_text().replace('"seq":10,', '"seq":10 ,').replace('"seq":10 ,', '"x":1,"seq":10,'))
+    assert bad(data=data) == ("audit-000000000001.log", 10, 10, "changed")
+
+
+def test_files_that_are_missing_at_the_beginning_must_be_told_of(tmp_path):
+    log = sample(n=20)
+    data = split(tmp_path, log, [0, 10])
+    (data / "audit-000000000001.log").unlink()
+    assert bad(data=data) == ("audit.log", 1, 11, "removed")
+    log.add(action="removed", target="audit-000000000001.log", upto=10, head=digest(log.lines[9]))
+    (data / "audit.log").write_text("".join(x + "\n" for x in log.lines[10:]))
+    assert good(data=data).startswith("11 lines")
+
+
+def test_since_begins_in_the_middle_and_still_sees_what_is_behind(tmp_path, signer):
+    log = sample(signer, 40)
+    data = split(tmp_path, log, [0, 10, 17, 30])
+    since = ("--since", "2026-11-01T00:20:00Z")
+    assert good(*since, data=data).startswith("28 lines")
+    (data / "audit-000000000001.log").write_text("nonsense\n")
+    assert good(*since, data=data).startswith("28 lines"), "what is before is not read"
+    path = data / "audit.log"
+    path.write_text(path.read_text().replace('"seq":40,', '"x":1,"seq":40,'))
+    assert bad(*since, data=data)[2:] == (40, "changed")
+
+
+def test_lines_without_a_number_are_good_only_before_the_others(written):
+    log = Log()
+    for _ in range(3):
+        line = json.dumps({"action": "create", "prev": log.prev}, separators=(",", ":"))
+        log.lines.append(line)
+        log.prev = digest(line)
+    log.add(), log.add()
+    assert good(written(log.lines)).startswith("5 lines")
+    log.lines[1] = log.lines[1].replace("create", "created")
+    assert bad(written(log.lines)) == ("audit.log", 2, 0, "changed")
+
+
+def test_wrong_use_is_one_line(tmp_path, written):
+    path = written(sample().lines)
+    for words, status in (
+        (["verify", "--key", "xyz", path], 2),
+        (["verify", "--since", "yesterday", path], 2),
+        (["verify", "--sandbox", "sb_1", path], 2),
+        (["tail", "--key", "x", path], 2),
+        (["show", "-n", "3", path], 2),
+        (["look"], 2),
+        (["verify", tmp_path / "none"], 1),
+        (["verify", tmp_path], 1),
+    ):
+        p = run(*words)
+        assert p.returncode == status and p.stdout == "" and p.stderr.split("\nusage")[0].strip().count("\n") == 0, (words, p)
+    p = run("verify", data=tmp_path / "nowhere")
+    assert p.returncode == 1 and p.stderr.count("\n") == 1
+    (tmp_path / "empty").mkdir()
+    assert run("verify", data=tmp_path / "empty").returncode == 3
+    assert good(written([])) == "no lines\n"
+
+
+def shown(*args, **more):
+    p = run(*args, "--json", **more)
+    assert p.returncode == 0, p.stderr
+    return [json.loads(x) for x in p.stdout.splitlines()]
+
+
+def test_show_and_tail_choose_lines(written):
+    log = Log()
+    for i in range(30):
+        log.add(key="ci" if i % 2 else "dev", action="exec" if i % 3 else "create", target=f"sb_{i % 5:016x}", status=200)
+    path = written(log.lines)
+    assert [x["seq"] for x in shown("tail", path)] == list(range(21, 31))
+    assert [x["seq"] for x in shown("tail", "-n", 3, path)] == [28, 29, 30]
+    assert [x["seq"] for x in shown("show", "--sandbox", "sb_0000000000000002", path)] == [3, 8, 13, 18, 23, 28]
+    assert {x["key"] for x in shown("show", "--key", "ci", path)} == {"ci"}
+    assert [x["seq"] for x in shown("show", "--action", "create", "--key", "ci", path)] == [4, 10, 16, 22, 28]
+    assert [x["seq"] for x in shown("show", "--since", "2026-11-01T00:28:00Z", path)] == [29, 30]
+    assert "sb_0000000000000002" in run("show", path).stdout
+
+
+def test_what_others_wrote_does_not_reach_the_terminal(written):
+    log = Log()
+    log.add(action="exec\x1b[2J", key="\x1b]0;x\x07", target="\u202e", peer="a\nb")
+    out = run("show", written(log.lines)).stdout
+    assert out.count("\n") == 1 and "\x1b" not in out and "\x07" not in out and "\u202e" not in out
