@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "apid/apid.h"
+#include "apid/auth.h"
 #include "apid/cors.h"
 #include "apid/gate.h"
 #include "apid/gate_listen.h"
+#include "apid/hold.h"
 #include "apid/json_out.h"
 #include "apid/managerd.h"
 #include "apid/path.h"
@@ -103,21 +105,27 @@ cleanup(struct req *r)
 	req_forget_body(r);
 }
 
-static uint64_t held;
-
 int
 req_hold(struct req *r, size_t n)
 {
+	char subject[sizeof(((struct m_ask *)0)->subject)];
+	uint8_t key[32];
+
+	memcpy(key, r->key, sizeof(key));
+	if (r->holder == NULL && !r->has_key && r->conn->ssl != NULL) {
+		tls_subject(r->conn->ssl, subject, sizeof(subject));
+		sha256(subject, sizeof(subject), key);
+	}
 	r->held += n;
-	held += n;
-	return held > HELD_MAX && r->held > HELD_FREE ? -1 : 0;
+	return hold_more(&r->holder, key, n) == -1 && r->held > HELD_FREE ? -1 : 0;
 }
 
 void
 req_release(struct req *r, size_t n)
 {
 	r->held -= n;
-	held -= n;
+	if (r->holder != NULL)
+		hold_less(r->holder, n);
 }
 
 void
@@ -126,7 +134,7 @@ req_over(struct req *r)
 	struct conn *conn = r->conn;
 
 	cleanup(r);
-	held -= r->held;
+	hold_end(&r->holder, r->held);
 	memset(r, 0, sizeof(*r));
 	r->conn = conn;
 }

@@ -19,13 +19,13 @@ struct answer;
 struct conn;
 struct evbuffer;
 struct evhttp_request;
+struct holder;
 struct route;
 
 #define REQUEST_ID_MAX 64
-#define STREAM_HIGH (128 * 1024)     /* bytes unsent: produce no more */
-#define STREAM_LOW (32 * 1024)       /* and again below this */
-#define HELD_MAX (256 * 1024 * 1024) /* bytes that all requests together may keep in memory */
-#define HELD_FREE (64 * 1024)        /* and each of them in any case */
+#define STREAM_HIGH (128 * 1024) /* bytes unsent: produce no more */
+#define STREAM_LOW (32 * 1024)   /* and again below this */
+#define HELD_FREE (64 * 1024)    /* bytes that each may keep in memory in any case */
 
 /* Whatever is not a page of ours runs nothing, loads nothing and stands in no frame. */
 #define NO_CONTENT_POLICY \
@@ -50,8 +50,9 @@ struct req {
 	uint8_t leave_ends; /* a client that closes its side has gone; else it may still read */
 	uint8_t goes_on;   /* what it began needs no client: one that has gone may lose its place */
 	uint8_t slow_body; /* no minimum rate */
-	uint8_t has_policy; /* the handler has set Cache-Control and Content-Security-Policy */
-	uint64_t held;      /* bytes kept for it until it is over */
+	uint8_t has_policy;    /* the handler has set Cache-Control and Content-Security-Policy */
+	uint64_t held;         /* bytes kept for it until it is over, */
+	struct holder *holder; /* by this key; NULL: none so far */
 	struct refusal refusal;
 	struct evbuffer *body; /* collected */
 	json_t *json;

@@ -3,7 +3,7 @@
 // link: apid/gate_head.o apid/gate_listen.o apid/gate_peer.o apid/gate_tls.o apid/head.o
 // link: apid/health.o apid/json_in.o apid/json_out.o apid/keyd.o apid/keyless.o
 // link: apid/keyless_sign.o apid/list.o apid/managerd.o apid/object.o apid/output.o apid/pages.o
-// link: apid/path.o apid/peer.o apid/places.o apid/proxy_header.o apid/req.o apid/req_in.o
+// link: apid/path.o apid/peer.o apid/places.o apid/hold.o apid/proxy_header.o apid/req.o apid/req_in.o
 // link: apid/route.o apid/run.o apid/run_request.o apid/sandboxes.o apid/snapshots.o apid/stream.o
 // link: apid/tls.o apid/tls_bio.o apid/tls_ctx.o apid/tls_peer.o apid/tls_ticket.o apid/xfer.o common/base64.o
 // link: common/keys_net.o -levent_openssl -levent_extra -levent_core -ljansson -lssl -lcrypto

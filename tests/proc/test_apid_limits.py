@@ -51,6 +51,27 @@ def answer(s, data):
     return b""
 
 
+class Anyone(Server):
+    """Every key is good."""
+
+    def handle(self, m):
+        self.digest = m.fields["ask"]["key"]
+        super().handle(m)
+
+
+# a key and its memory
+
+
+def test_key_that_reads_no_answers_leaves_memory_for_all_others():
+    with Anyone(MAX_EXEC_OUTPUT_BYTES=1 << 30) as s, socket.create_connection(("127.0.0.1", s.port), 60) as greedy:
+        greedy.sendall(post(BOX_URL + "/exec", b'{"command": "many 5000"}'))
+        assert greedy.recv(12) == b"HTTP/1.1 200"  # its command has ended, the answer is kept
+        for key in ("another-key-0123456789", "a-third-key-0123456789"):
+            r = s("POST", BOX_URL + "/exec", key, json={"command": "cat", "stdin": "y" * 900_000})
+            assert r.status_code == 200, r.text
+            assert (len(r.json()["stdout"]), r.json()["truncated"]) == (900_000, False)
+
+
 # an address and its places
 
 
