@@ -160,8 +160,10 @@ snap_orphan(const char *name, void *arg)
 		return;
 	store_name(record, "snap_", id, ".json");
 	text = store_read(STORE_SNAPSHOTS, record, RECORD_JSON_MAX, &len);
-	if (text == NULL && errno == ENOENT)
+	if (text == NULL && errno == ENOENT) {
+		log_warnx("snapshots/%s: there is no record of it; removed", name);
 		store_remove(STORE_SNAPSHOTS, name);
+	}
 	free(text);
 }
 

@@ -20,11 +20,29 @@
 static int dirs[STORE_DIRS] = {-1, -1, -1};
 
 static int
+is_in_use(void)
+{
+	int fd = open("instance.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd != -1 && close(fd) == 0;
+}
+
+static int
 dir_open(const char *name)
 {
 	int fd;
 
-	if (mkdir(name, 0700) == -1 && errno != EEXIST)
+	if ((fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) != -1)
+		return fd;
+	if (errno != ENOENT)
+		fatal_config("the data directory cannot be read: %s: %s", name, strerror(errno));
+	/* Half of a backup must not look like a server that has nothing. */
+	if (is_in_use())
+		fatal_config("the data directory has no %s/ any more; put back what was in it, or "
+			     "make an empty one to "
+			     "give that up",
+		    name);
+	if (mkdir(name, 0700) == -1)
 		fatal_config("the data directory cannot be written: %s", strerror(errno));
 	if ((fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) == -1)
 		fatal_config("the data directory cannot be read: %s: %s", name, strerror(errno));

@@ -337,6 +337,34 @@ def test_copied_data_directory_is_refused(start, engine, data):
     assert start(data=second).uuid == uuid
 
 
+@pytest.mark.parametrize("folder", ["sandboxes", "snapshots"])
+def test_folder_that_is_missing_is_refused_and_an_empty_one_is_a_decision(start, engine, data, folder):
+    s = start()
+    snap = s.snap(s.box())
+    s.kill()
+    shutil.rmtree(data / folder)
+    s = start(ready=False)
+    assert s.p.wait(30) == 2 and f"has no {folder}/ any more" in s.p.log()
+    s.finish()
+    assert not (data / folder).exists() and (data / "instance.json").exists()
+    (data / folder).mkdir(0o700)
+    os.chown(data / folder, data.stat().st_uid, data.stat().st_gid)
+    s = start()
+    assert [m.fields["id"] for m in s.list("SNAPSHOTS")] == ([snap] if folder == "sandboxes" else [])
+
+
+@pytest.mark.parametrize("lost", [".json", ".tar.zst"])
+def test_half_of_a_snapshot_is_said_by_name(start, engine, data, lost):
+    s = start()
+    b = s.box()
+    half, whole = s.snap(b), s.snap(b)
+    s.kill()
+    (data / "snapshots" / f"snap_{half:016x}{lost}").unlink()
+    s = start()
+    assert [m.fields["id"] for m in s.list("SNAPSHOTS")] == [whole]
+    assert f"snap_{half:016x}" in s.p.log()
+
+
 def test_lost_instance_file_is_not_made_up(start, engine, data):
     s = start()
     s.box()
