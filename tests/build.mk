@@ -59,12 +59,19 @@ test-programs: $(UNIT_TESTS) $(FUZZ_REPLAYS)
 probes:
 
 # Libfuzzer runs each target for FUZZ_SECONDS on a copy of its corpus; a finding stays in build/fuzz/.
-FUZZ_SECONDS ?= 60
-fuzz: ## let libFuzzer drive every fuzz target for FUZZ_SECONDS=60
+FUZZ_SECONDS ?= 600
+fuzz: ## let libFuzzer drive every fuzz target, sanitizers on, for FUZZ_SECONDS=600; a table
 	@tools/packages install build fuzz
-	$(MAKE) CC=clang BUILD=build/fuzz SAN=fuzzer-no-link,address,undefined CFLAGS='-O1 -g' \
+	$(MAKE) -j$(JOBS) CC=clang BUILD=build/fuzz SAN=fuzzer-no-link,address,undefined CFLAGS='-O1 -g' \
 		$(patsubst %,build/fuzz/tests/fuzz/%,$(FUZZ_NAMES))
 	tests/tools/fuzz $(FUZZ_SECONDS) $(FUZZ_NAMES)
+
+# SOAK_CYCLES sandboxes come and go, first in peace, then while programs and the engine are killed.
+SOAK_CYCLES ?= 2000
+.PHONY: soak
+soak: ## 2,000 sandboxes come and go, with kills: nothing may grow or be left; a table (SOAK_CYCLES=40)
+	@tools/packages install build run engine test
+	@SOAK_CYCLES=$(SOAK_CYCLES) exec tests/soak/run
 
 include tests/probe.mk
 
