@@ -120,6 +120,7 @@ def test_engine_restarted_without_live_restore_keeps_workspaces(plain, how):
     s.clean()
 
 
+@pytest.mark.gate
 @pytest.mark.limit(120)
 def test_engine_that_is_down_at_the_start_is_502_until_it_comes(plain):
     s, e = plain, plain.engine

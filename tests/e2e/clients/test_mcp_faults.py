@@ -100,6 +100,7 @@ def test_server_that_is_away_is_said_with_what_to_do_and_used_when_it_is_there(s
         m.close()
 
 
+@pytest.mark.gate
 def test_server_that_comes_back_is_found_again(own):
     s = own()
     m = Mcp(s.url)
