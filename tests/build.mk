@@ -73,6 +73,15 @@ soak: ## 2,000 sandboxes come and go, with kills: nothing may grow or be left; a
 	@tools/packages install build run engine test
 	@SOAK_CYCLES=$(SOAK_CYCLES) exec tests/soak/run
 
+# MUTANTS small changes of the sources, each in a copy of the tree: do the unit and process tests notice?
+MUTANTS ?= 200
+.PHONY: mutants
+mutants: ## change the sources in MUTANTS=200 small ways: at least 90 % are noticed by the tests; a table
+	@tools/packages install build run engine test
+	@etc/create-users.sh
+	@tests/tools/venv
+	@MUTANTS=$(MUTANTS) exec tests/mutants/mutants.py
+
 include tests/probe.mk
 
 # PROGRAM once more as TO, with the changed copies of some of its SOURCES that tests/e2e/without.py wrote into WITHOUT.
