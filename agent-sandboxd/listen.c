@@ -118,13 +118,13 @@ static void __attribute__((noreturn)) refused(const struct config *c)
 }
 
 /* Programs of a server that was killed a moment ago may still hold the port on their way out. */
-static int
-bind_patiently(int fd, const struct addrinfo *ai)
+int
+listen_bind_patiently(int fd, const struct sockaddr *sa, socklen_t len)
 {
 	const struct timespec pause = {.tv_nsec = BIND_PAUSE_NS};
 
 	for (int i = 0; i < BIND_TRIES; i++) {
-		if (bind(fd, ai->ai_addr, ai->ai_addrlen) == 0)
+		if (bind(fd, sa, len) == 0)
 			return 0;
 		if (errno != EADDRINUSE)
 			return -1;
@@ -152,7 +152,7 @@ listen_bind(struct parent *p)
 		fatal("setsockopt");
 	if (ai->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (bind_patiently(fd, ai) == -1)
+	if (listen_bind_patiently(fd, ai->ai_addr, ai->ai_addrlen) == -1)
 		refused(c);
 	freeaddrinfo(ai);
 	if (fd != LISTEN_FD) {

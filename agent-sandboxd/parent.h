@@ -98,6 +98,7 @@ struct parent {
 	int killing;                    /* the last step of ending all */
 	int64_t restarts[RESTARTS_MAX]; /* boot time in ms of the counted ones; oldest first */
 	size_t nrestarts;
+	int64_t restarts_total; /* since the parent was started first */
 };
 
 extern const char *const program_names[PROGRAM_KINDS];
@@ -109,6 +110,14 @@ void listen_bind(struct parent *);
 /* After a restart the socket is there already. */
 void listen_inherit(struct parent *);
 void listen_open(struct parent *);
+
+/* Waits a little for a port that is not free yet. */
+int listen_bind_patiently(int fd, const struct sockaddr *, socklen_t len);
+
+/* metrics.c: opens AGENT_SANDBOX_METRICS_LISTEN, if it is set, for apid. Wrong: EXIT_CONFIG. */
+void metrics_listen(struct parent *);
+/* Sends apid what only the parent can see. */
+void metrics_figures(struct parent *, struct chan *);
 
 /* paths.c. Wrong: EXIT_CONFIG. */
 void paths_programs(struct parent *);

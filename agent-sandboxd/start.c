@@ -136,6 +136,8 @@ send_setup(struct parent *p, struct process *proc)
 	send_P_START(proc->chan, 0, &none, NULL, 0, -1);
 	if (proc->kind == PROG_EGRESSD)
 		resolv_send(p);
+	else if (proc->kind == PROG_APID)
+		metrics_listen(p);
 	else if (proc->kind == PROG_MANAGERD && keys_send(p, why, sizeof(why)) == -1)
 		fatal_config("AGENT_SANDBOX_KEYS_FILE: %s", why);
 }

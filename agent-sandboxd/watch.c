@@ -96,6 +96,8 @@ watch_message(struct chan *c, struct msg *m)
 		tls_answer(proc, m);
 	else if (m->type == MSG_P_PONG)
 		proc->ping = PING_ANSWERED;
+	else if (m->type == MSG_P_ASK_FIGURES)
+		metrics_figures(proc->parent, c);
 	else if (m->type != MSG_P_READY)
 		sessions_message(c, m);
 	else if (proc->ready)

@@ -16,8 +16,10 @@ extern const struct confine confine_apid;
 struct apid {
 	struct event_base *base;
 	struct chan *managerd;
+	struct chan *parent;
 	const struct config *config;
 	struct browser_policy browser;
+	struct browser_policy metrics_browser; /* of AGENT_SANDBOX_METRICS_LISTEN */
 	struct peer_trust trust;
 	size_t conns_max;
 	uint32_t nofile; /* descriptors: up to three for each connection, and some */

@@ -15,6 +15,7 @@
 #include "apid/gate.h"
 #include "apid/gate_listen.h"
 #include "apid/gate_tls.h"
+#include "apid/metrics.h"
 #include "apid/tls.h"
 #include "common/log.h"
 
@@ -143,6 +144,7 @@ read_more(struct conn *c)
 		fatal("evbuffer");
 	n = recv(c->fd, room.iov_base, most, MSG_DONTWAIT);
 	room.iov_len = n > 0 ? (size_t)n : 0;
+	metrics_count(COUNT_RECEIVED, room.iov_len);
 	evbuffer_commit_space(c->raw, &room, 1);
 }
 
@@ -153,6 +155,7 @@ on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
 
 	if (c->busy || info->n_added == 0)
 		return;
+	metrics_count(COUNT_RECEIVED, info->n_added);
 	c->busy = 1;
 	if (c->state == GATE_HEAD && evbuffer_get_length(c->raw) == 0)
 		c->since = gate_tick();
@@ -181,6 +184,7 @@ on_output(struct evbuffer *out, const struct evbuffer_cb_info *info, void *arg)
 		c->out_since = gate_tick();
 	if (info->n_deleted == 0)
 		return;
+	metrics_count(COUNT_SENT, info->n_deleted);
 	if (c->r.drained != NULL && n < STREAM_LOW) {
 		c->tell_drained = 1;
 		gate_kick(c);
@@ -384,21 +388,21 @@ on_kick(evutil_socket_t fd, short what, void *arg)
 		run_request(c);
 }
 
-struct bufferevent *
-gate_new_connection(struct event_base *base, void *arg)
+static struct bufferevent *
+new_connection(struct event_base *base, void *metrics)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 
-	(void)arg;
 	if (c == NULL || (c->raw = evbuffer_new()) == NULL ||
 	    (c->kick = evtimer_new(base, on_kick, c)) == NULL ||
-	    (c->bev = tls_is_on()
+	    (c->bev = tls_is_on() && metrics == NULL
 			  ? gate_tls_new(base, c)
 			  : bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE)) == NULL)
 		fatal("new connection");
 	bufferevent_incref(c->bev);
 	bufferevent_set_max_single_write(c->bev, WRITE_STEP);
 	c->fd = -1;
+	c->metrics = metrics != NULL;
 	c->since = c->out_since = gate_tick();
 	evbuffer_add_cb(bufferevent_get_input(c->bev), on_input, c);
 	evbuffer_add_cb(bufferevent_get_output(c->bev), on_output, c);
@@ -408,10 +412,10 @@ gate_new_connection(struct event_base *base, void *arg)
 }
 
 void
-gate_attach_http(struct evhttp *http)
+gate_attach_http(struct evhttp *http, void *metrics)
 {
-	if ((by_fd = calloc(apid.nofile, sizeof(struct conn *))) == NULL)
+	if (by_fd == NULL && (by_fd = calloc(apid.nofile, sizeof(struct conn *))) == NULL)
 		fatal("calloc");
-	evhttp_set_bevcb(http, gate_new_connection, NULL);
+	evhttp_set_bevcb(http, new_connection, metrics);
 	evhttp_set_gencb(http, on_request, NULL);
 }

@@ -37,6 +37,7 @@ struct conn {
 	uint8_t state;   /* enum gate_state */
 	uint8_t busy;    /* we ourselves change the input buffer */
 	uint8_t proxied; /* a header of the PROXY protocol may come first */
+	uint8_t metrics; /* came to AGENT_SANDBOX_METRICS_LISTEN */
 	uint8_t accepted, paused;
 	uint8_t eof;    /* the client has closed its side */
 	uint8_t shut;   /* we have closed ours */

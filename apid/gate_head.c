@@ -8,6 +8,7 @@
 
 #include "apid/apid.h"
 #include "apid/gate_listen.h"
+#include "apid/metrics.h"
 #include "common/log.h"
 
 /* A head that cannot be served: the answer is ours alone, evhttp never sees it. */
@@ -18,6 +19,7 @@ refuse_head(struct conn *c, int status, const char *why)
 	int n;
 
 	gate_log_refusal(c->peer.text, status, why);
+	metrics_refused(status);
 	n = snprintf(body, sizeof(body), "{\"error\":{\"code\":\"%s\",\"message\":\"%s\"}}",
 	    req_status_code(status), why);
 	n = snprintf(head, sizeof(head),

@@ -12,6 +12,7 @@
 
 #include "apid/apid.h"
 #include "apid/gate_listen.h"
+#include "apid/metrics.h"
 #include "apid/places.h"
 #include "apid/route.h"
 #include "apid/tls.h"
@@ -165,6 +166,7 @@ gate_add(struct conn *c)
 {
 	static const struct timeval second = {1, 0};
 
+	metrics_count(COUNT_CONNECTIONS, 1);
 	TAILQ_INSERT_TAIL(&conns, c, entry);
 	if (nconns++ == 0)
 		event_add(ticker, &second);
@@ -235,6 +237,7 @@ gate_going_down(void (*done)(void))
 
 	when_down = done;
 	evconnlistener_disable(listener);
+	gate_metrics_close();
 	event_del(again);
 	if (nconns == 0) {
 		done();
@@ -250,6 +253,21 @@ gate_going_down(void (*done)(void))
 		else if (c->r.ev != NULL && !c->r.started)
 			req_error_text(&c->r, 503, 1, "the server is going down", 24);
 	}
+}
+
+struct evhttp *
+gate_http_new(struct event_base *base, void *metrics)
+{
+	struct evhttp *http = evhttp_new(base);
+
+	if (http == NULL)
+		fatalx("evhttp_new");
+	evhttp_set_allowed_methods(http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+	evhttp_set_max_headers_size(http, 256);
+	evhttp_set_max_body_size(http, 0);
+	evhttp_set_default_content_type(http, NULL);
+	gate_attach_http(http, metrics);
+	return http;
 }
 
 void
@@ -269,13 +287,7 @@ gate_init(struct event_base *base, int fd)
 	 * not be seen. */
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent)) == -1)
 		log_warn("TCP_NOTSENT_LOWAT");
-	if ((http = evhttp_new(base)) == NULL)
-		fatalx("evhttp_new");
-	evhttp_set_allowed_methods(http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
-	evhttp_set_max_headers_size(http, 256);
-	evhttp_set_max_body_size(http, 0);
-	evhttp_set_default_content_type(http, NULL);
-	gate_attach_http(http);
+	http = gate_http_new(base, NULL);
 	ticker = event_new(base, -1, EV_PERSIST, on_tick, NULL);
 	again = evtimer_new(base, on_again, NULL);
 	listener = evconnlistener_new(base, NULL, NULL,

@@ -8,8 +8,8 @@ struct evhttp;
 struct sockaddr;
 
 /* gate.c */
-struct bufferevent *gate_new_connection(struct event_base *, void *);
-void gate_attach_http(struct evhttp *);
+/* metrics: it is that of AGENT_SANDBOX_METRICS_LISTEN, anything but NULL. */
+void gate_attach_http(struct evhttp *, void *metrics);
 void gate_kick(struct conn *); /* the rest happens outside of callbacks */
 void gate_flow(struct conn *); /* reads when there is room for it */
 void gate_write_raw(struct conn *, const char *p, size_t n);
@@ -32,6 +32,8 @@ int gate_proxy_header(struct conn *);
 int gate_peer_tick(void);
 
 /* gate_listen.c */
+/* evhttp as we use it, without a listener. */
+struct evhttp *gate_http_new(struct event_base *, void *metrics);
 uint32_t gate_tick(void); /* seconds, as the loop has counted them */
 void gate_add(struct conn *);
 void gate_limit(struct conn *newcomer); /* makes room if all places are taken */

@@ -69,7 +69,7 @@ gate_admit(struct conn *c, const struct sockaddr *sa)
 	struct peer_addr p;
 
 	peer_set_sockaddr(&p, sa);
-	c->proxied = (uint8_t)peer_is_trusted(&apid.trust, &p);
+	c->proxied = !c->metrics && peer_is_trusted(&apid.trust, &p);
 	return gate_set_peer(c, &p);
 }
 

@@ -9,6 +9,7 @@
 #include <openssl/err.h>
 
 #include "apid/gate_listen.h"
+#include "apid/metrics.h"
 #include "apid/tls.h"
 #include "common/log.h"
 
@@ -43,6 +44,7 @@ static void
 handshake_over(struct conn *c)
 {
 	c->handshaken = 1;
+	metrics_count(COUNT_HANDSHAKES, 1);
 	c->since = gate_tick();
 	if (!tls_peer_is_current(c->ssl)) {
 		gate_log_handshake(c->peer.text, "the client's certificate has expired");
@@ -63,8 +65,10 @@ gate_tls_event(struct conn *c, short what)
 		gate_kick(c);
 		return;
 	}
-	if (!c->handshaken)
+	if (!c->handshaken) {
+		metrics_count(COUNT_HANDSHAKES_FAILED, 1);
 		log_failure(c);
+	}
 	c->broken = 1;
 	gate_doom(c);
 }

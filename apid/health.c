@@ -28,7 +28,7 @@ on_silence(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	call_forget(r->call);
 	r->call = 0;
-	req_error(r, 503, "the server does not answer itself: is its data directory's disk stuck?");
+	req_error(r, 503, SILENT_TEXT);
 }
 
 /* Refused, or the engine is down. */

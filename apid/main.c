@@ -13,6 +13,7 @@
 #include "apid/gate.h"
 #include "apid/keyd.h"
 #include "apid/managerd.h"
+#include "apid/metrics.h"
 #include "apid/parent.h"
 #include "apid/places.h"
 #include "apid/tls.h"
@@ -127,7 +128,9 @@ main(void)
 	apid.browser.hosts = child.config.str[CFG_ALLOWED_HOSTS];
 	apid.browser.origins = child.config.str[CFG_CORS_ORIGINS];
 	apid.browser.loopback = browser_is_loopback(child.config.str[CFG_HOST]);
+	apid.metrics_browser = (struct browser_policy){1, apid.browser.hosts, ""};
 	set_bounds();
+	metrics_start();
 	if ((term = evsignal_new(apid.base, SIGTERM, on_term, NULL)) == NULL ||
 	    (interrupt = evsignal_new(apid.base, SIGINT, on_term, NULL)) == NULL ||
 	    evsignal_add(term, NULL) == -1 || evsignal_add(interrupt, NULL) == -1)

@@ -21,6 +21,7 @@ struct call {
 
 static struct call *calls;
 static void (*when_gone)(void);
+static size_t open_calls;
 static uint32_t ncalls, first_free = UINT32_MAX;
 
 static uint32_t
@@ -57,8 +58,15 @@ call_new(enum call_kind kind, call_cb cb, void *arg)
 	c->arg = arg;
 	c->kind = (uint8_t)kind;
 	c->open = 1;
+	open_calls++;
 	c->generation++;
 	return (uint64_t)c->generation << 32 | (slot + 1);
+}
+
+size_t
+calls_open(void)
+{
+	return open_calls;
 }
 
 static struct call *
@@ -84,6 +92,7 @@ static void
 give_back(struct call *c, uint64_t id)
 {
 	c->open = 0;
+	open_calls--;
 	c->next_free = first_free;
 	first_free = (uint32_t)id - 1;
 }
@@ -114,6 +123,9 @@ fits(enum call_kind kind, uint32_t type, int *last)
 		return kind == CALL_SANDBOXES || kind == CALL_SNAPSHOTS;
 	case MSG_HEALTH:
 		return kind == CALL_HEALTH;
+	case MSG_METRIC:
+		*last = 0;
+		return kind == CALL_METRICS;
 	default:
 		return 0;
 	}

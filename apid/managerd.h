@@ -6,6 +6,9 @@
 
 struct event_base;
 
+/* The server itself does not answer. */
+#define SILENT_TEXT "the server does not answer itself: is its data directory's disk stuck?"
+
 /* What may come back. REPLY always may. */
 enum call_kind {
 	CALL_REPLY,
@@ -14,6 +17,7 @@ enum call_kind {
 	CALL_SANDBOXES, /* SANDBOX*, PAGE_END */
 	CALL_SNAPSHOTS, /* SNAPSHOT*, PAGE_END */
 	CALL_HEALTH,
+	CALL_METRICS, /* METRIC*, REPLY */
 };
 
 struct answer {
@@ -32,6 +36,8 @@ void managerd_init(struct event_base *, int fd, void (*gone)(void));
 uint64_t call_new(enum call_kind, call_cb, void *arg);
 /* What this id was for is not asked after all. */
 void call_cancel(uint64_t id);
+/* How many are not answered. */
+size_t calls_open(void);
 /* Nobody wants the answer any more. */
 void call_forget(uint64_t id);
 

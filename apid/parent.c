@@ -5,6 +5,7 @@
 
 #include "apid/apid.h"
 #include "apid/gate.h"
+#include "apid/metrics.h"
 #include "apid/tls.h"
 #include "common/log.h"
 #include "proto/parent.h"
@@ -56,6 +57,22 @@ on_P_TLS(struct chan *c, const struct m_keyfile *p, struct msg *m)
 }
 
 static void
+on_P_METRICS(struct chan *c, const struct m_none *p, struct msg *m)
+{
+	(void)c;
+	(void)p;
+	gate_metrics_open(msg_take_fd(m));
+}
+
+static void
+on_P_FIGURES(struct chan *c, const struct m_figures *p, struct msg *m)
+{
+	(void)c;
+	(void)m;
+	metrics_figures(p);
+}
+
+static void
 on_message(struct chan *c, struct msg *m)
 {
 	switch (m->type) {
@@ -71,7 +88,7 @@ parent_init(struct child *self, int wait_for_tls)
 	struct chan *c;
 
 	child = self;
-	c = child_run(child, apid.base, &parent_apid_proto, on_message);
+	c = apid.parent = child_run(child, apid.base, &parent_apid_proto, on_message);
 	if (!wait_for_tls)
 		ready(c);
 }

@@ -14,6 +14,7 @@
 #include "apid/hold.h"
 #include "apid/json_out.h"
 #include "apid/managerd.h"
+#include "apid/metrics.h"
 #include "apid/path.h"
 #include "apid/route.h"
 #include "apid/statuses.h"
@@ -133,6 +134,7 @@ req_over(struct req *r)
 {
 	struct conn *conn = r->conn;
 
+	metrics_request(r);
 	cleanup(r);
 	hold_end(&r->holder, r->held);
 	memset(r, 0, sizeof(*r));
@@ -199,6 +201,7 @@ send_whole(struct req *r, int status, struct evbuffer *body)
 		evbuffer_drain(body, evbuffer_get_length(body));
 	log_debug("%s: %s %.*s %d", r->peer.text, r->request_id, (int)r->path.n, r->path.p, status);
 	r->started = 1;
+	r->status = status;
 	r->leave_ends = 0;
 	cleanup(r);
 	evhttp_send_reply(r->ev, status, req_status_reason(status), body);
@@ -319,6 +322,7 @@ req_stream_start(struct req *r, int status, const char *type, int64_t length)
 	}
 	log_debug("%s: %s %.*s %d", r->peer.text, r->request_id, (int)r->path.n, r->path.p, status);
 	r->started = 1;
+	r->status = status;
 	evhttp_send_reply_start(r->ev, status, req_status_reason(status));
 	gate_sent(r->conn);
 }

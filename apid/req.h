@@ -44,6 +44,8 @@ struct req {
 	uint8_t key[32];
 	uint8_t has_key;
 	uint8_t detail;
+	int status;         /* of the answer; 0: none was begun */
+	int64_t began_us;   /* CLOCK_BOOTTIME */
 	uint8_t authed;     /* managerd knows the key */
 	uint8_t asked;      /* managerd was asked for something, and has counted it */
 	uint8_t started;    /* the head of the answer is out */

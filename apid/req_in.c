@@ -12,6 +12,7 @@
 #include "apid/managerd.h"
 #include "apid/path.h"
 #include "apid/route.h"
+#include "common/ids.h"
 #include "common/log.h"
 
 /* A client's own id is kept if it can do no harm in a log. */
@@ -43,8 +44,12 @@ req_has_body(const struct req *r)
 void
 req_begin(struct req *r)
 {
+	const struct browser_policy *policy =
+	    r->conn->metrics ? &apid.metrics_browser : &apid.browser;
 	const char *why;
 
+	r->began_us = time_boot_us();
+	r->authed = r->conn->metrics; /* nobody needs a key there */
 	r->peer = r->conn->peer;
 	peer_forwarded(r->conn->text, strlen(r->conn->text), &apid.trust, &r->peer);
 	target_split(r->head.target, &r->path, &r->query);
@@ -54,7 +59,7 @@ req_begin(struct req *r)
 		req_error_text(r, 503, 1, "the server is going down", 24);
 		return;
 	}
-	if ((why = browser_check(&r->head, &apid.browser)) != NULL) {
+	if ((why = browser_check(&r->head, policy)) != NULL) {
 		req_error(r, 403, "%s", why);
 		return;
 	}

@@ -15,10 +15,26 @@ static const struct route routes[] = {
 	{METHOD_##method, BODY_##body, ACCESS_##access, SCOPE_##scope, pattern, handler},
     ROUTE_TABLE(ROUTE_X_ROW)};
 
-#define ROUTES (sizeof(routes) / sizeof(routes[0]))
-
 static const char *const method_names[] = {
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+
+size_t
+route_index(const struct route *route)
+{
+	return route != NULL ? (size_t)(route - routes) : ROUTES;
+}
+
+const char *
+route_pattern(size_t i)
+{
+	return i < ROUTES ? routes[i].pattern : "other";
+}
+
+enum method
+route_method(size_t i)
+{
+	return routes[i].method;
+}
 
 /*
  * Compares segment by segment, as sent: our paths need no percent-encoding, and a second spelling
@@ -172,6 +188,8 @@ route_request(struct req *r)
 
 	for (i = 0; i < ROUTES; i++) {
 		if (routes[i].access == ACCESS_DOCS && !apid.config->num[CFG_DOCS])
+			continue;
+		if (r->conn->metrics && routes[i].handler != metrics_get)
 			continue;
 		if (!matches(routes[i].pattern, r->path, &id))
 			continue;

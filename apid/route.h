@@ -17,6 +17,13 @@ struct route {
 /* Finds the route and runs it, or answers 404, 405 or, to OPTIONS, 204. */
 void route_request(struct req *);
 
+/* For metrics: a number for each route, ROUTES for none (NULL); "other" is the pattern of that. */
+#define ROUTE_X_ONE(method, body, access, scope, pattern, handler) +1
+enum { ROUTES = 0 ROUTE_TABLE(ROUTE_X_ONE) };
+size_t route_index(const struct route *);
+const char *route_pattern(size_t);
+enum method route_method(size_t);
+
 /* Whether this is the sandbox of a run: such a one is nobody's, and not found. */
 int run_has(uint64_t sandbox);
 

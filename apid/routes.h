@@ -19,6 +19,7 @@
 #define ROUTE_TABLE(X)                                                           \
 	X(GET, NONE, OPEN, NONE, "/healthz", health_get)                         \
 	X(GET, NONE, OPEN, NONE, "/health", health_short)                        \
+	X(GET, NONE, KEY, ADMIN, "/metrics", metrics_get)                        \
 	X(POST, JSON, KEY, EXEC, "/v1/run", run_post)                            \
 	X(GET, NONE, KEY, READ, "/v1/sandboxes", sandbox_list)                   \
 	X(POST, OPTIONAL, KEY, MANAGE, "/v1/sandboxes", sandbox_create)          \

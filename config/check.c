@@ -263,16 +263,27 @@ check_runs(const struct config *c, char *text)
 	return 0;
 }
 
+static int
+check_log_format(struct config *c, char *text)
+{
+	const char *format = c->str[CFG_LOG_FORMAT];
+
+	c->num[CFG_LOG_FORMAT] = strcasecmp(format, "json") == 0;
+	if (!c->num[CFG_LOG_FORMAT] && strcasecmp(format, "text") != 0)
+		return config_refuse(text, NAME(LOG_FORMAT) ": must be text or json");
+	return 0;
+}
+
 int
 config_check(struct settings *s, char *text)
 {
 	struct config *c = &s->c;
 
-	if (check_log_level(c, text) == -1 || check_audit(c, text) == -1 ||
-	    check_keys(c, text) == -1 || check_user(c, text) == -1 || check_names(c, text) == -1 ||
-	    check_network(c, text) == -1 || check_tls(c, text) == -1 ||
-	    check_maxima(c, text) == -1 || check_runs(c, text) == -1 || check_pool(c, text) == -1 ||
-	    config_check_front(c, text) == -1)
+	if (check_log_level(c, text) == -1 || check_log_format(c, text) == -1 ||
+	    check_audit(c, text) == -1 || check_keys(c, text) == -1 || check_user(c, text) == -1 ||
+	    check_names(c, text) == -1 || check_network(c, text) == -1 ||
+	    check_tls(c, text) == -1 || check_maxima(c, text) == -1 || check_runs(c, text) == -1 ||
+	    check_pool(c, text) == -1 || config_check_front(c, text) == -1)
 		return -1;
 	if (!all_graph(c->str[CFG_HOST], strlen(c->str[CFG_HOST])) ||
 	    strlen(c->str[CFG_HOST]) > 255)

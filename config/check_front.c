@@ -112,8 +112,26 @@ check_origins(const struct config *c, char *text)
 	return 0;
 }
 
+/* Whoever reaches it needs no key. */
+static int
+check_metrics(const struct config *c, char *text)
+{
+	const char *listen = c->str[CFG_METRICS_LISTEN];
+	union loopback at;
+	socklen_t len;
+
+	if (*listen != '\0' && config_loopback(listen, &at, &len) == -1)
+		return config_refuse(text,
+		    NAME(METRICS_LISTEN) ": must be ADDRESS:PORT of a loopback address, such as "
+					 "127.0.0.1:9464 or [::1]:9464");
+	return 0;
+}
+
 int
 config_check_front(const struct config *c, char *text)
 {
-	return check_proxies(c, text) == -1 || check_origins(c, text) == -1 ? -1 : 0;
+	return check_proxies(c, text) == -1 || check_origins(c, text) == -1 ||
+		       check_metrics(c, text) == -1
+		   ? -1
+		   : 0;
 }

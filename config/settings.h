@@ -5,6 +5,7 @@
 #ifndef CONFIG_SETTINGS_H
 #define CONFIG_SETTINGS_H
 
+#include <netinet/in.h>
 #include <stddef.h>
 #include "proto/config.h"
 
@@ -45,6 +46,13 @@ int config_put_lines(struct settings *, char *buf, char *text, void (*on_warning
 int config_check(struct settings *, char *text);
 /* check_front.c: a part of it. */
 int config_check_front(const struct config *, char *text);
+/* ADDRESS:PORT (of IPv6: [ADDRESS]:PORT) of a loopback interface, in numbers. 0, or -1. */
+union loopback {
+	struct sockaddr sa;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+int config_loopback(const char *text, union loopback *, socklen_t *len);
 /* For parse.c and check*.c: the reason to text; returns -1. */
 int config_refuse(char *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /*

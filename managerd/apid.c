@@ -13,6 +13,7 @@
 #include "managerd/jobs.h"
 #include "managerd/keys.h"
 #include "managerd/manager.h"
+#include "managerd/metrics.h"
 #include "managerd/policy.h"
 #include "managerd/quota.h"
 #include "managerd/rate.h"
@@ -214,6 +215,26 @@ on_snapshot_delete(struct request *rq, struct msg *m)
 }
 
 static void
+on_metrics(struct request *rq, struct msg *m)
+{
+	metrics_send(m->id);
+	request_reply(rq, 200, NULL);
+}
+
+/* Whether it came to the address where nobody needs a key, if there is one. */
+static int
+is_open(const struct msg *m)
+{
+	const struct m_metrics *ask = m->payload;
+
+	if (m->type != MSG_METRICS || !ask->open)
+		return 0;
+	if (*CFG_TEXT(METRICS_LISTEN) == '\0')
+		fatalx("apid asked for metrics without a key");
+	return 1;
+}
+
+static void
 health_answer(uint64_t id, int up)
 {
 	struct m_health m = {
@@ -252,6 +273,7 @@ static const struct route {
     {MSG_SNAPSHOT_GET, SCOPE_READ, SCOPE_READ, NULL, "snapshot_get", on_snapshot_get},
     {MSG_SNAPSHOT_DELETE, SCOPE_MANAGE, SCOPE_MANAGE, "snapshot_delete", "snapshot_delete",
 	on_snapshot_delete},
+    {MSG_METRICS, SCOPE_ADMIN, SCOPE_ADMIN, NULL, "metrics", on_metrics},
 };
 
 /* Where the sandbox stands in a request about one. */
@@ -284,7 +306,7 @@ scope_needed(const struct route *route, const struct msg *m, const struct key *k
 }
 
 static void
-refuse(uint64_t id, uint32_t status, uint32_t retry_after, const char *text)
+answer(uint64_t id, uint32_t status, uint32_t retry_after, const char *text)
 {
 	struct m_reply m = {.status = status, .retry_after = retry_after};
 
@@ -305,9 +327,9 @@ refuse_stranger(uint64_t id, const struct m_ask *ask, const struct key *key, con
 		wait = strangers_take(&strangers, ask->addr, a_minute, time_boot_us());
 	audit_refused(ask, key, name, wait == 0 ? 401 : 429, keys_verdict_text(why));
 	if (wait == 0)
-		refuse(id, 401, 0, "missing or invalid API key");
+		answer(id, 401, 0, "missing or invalid API key");
 	else
-		refuse(id, 429, rate_seconds(wait),
+		answer(id, 429, rate_seconds(wait),
 		    "too many requests with an invalid API key from this address");
 }
 
@@ -322,7 +344,7 @@ refuse_scope(
 		bit++;
 	snprintf(text, sizeof(text), "this key lacks the scope %s", keys_scope_name(bit));
 	audit_refused(ask, key, name, 403, "scope missing");
-	refuse(id, 403, 0, text);
+	answer(id, 403, 0, text);
 }
 
 /* Nothing that changes something begins when it could not be written down; what is under way goes
@@ -334,7 +356,7 @@ refuse_unwritten(
 	if (route->action == NULL || ask->again || !audit_refuses())
 		return 0;
 	audit_refused(ask, key, route->name, 503, "the audit log cannot be written");
-	refuse(id, 503, 1, "the audit log cannot be written");
+	answer(id, 503, 1, "the audit log cannot be written");
 	return 1;
 }
 
@@ -364,6 +386,11 @@ apid_message(struct chan *c, struct msg *m)
 		return;
 	}
 	ask_check(ask);
+	if (is_open(m)) {
+		metrics_send(m->id);
+		answer(m->id, 200, 0, "");
+		return;
+	}
 	while (route->type != m->type)
 		route++;
 	verdict = keys_check(ask, time_wall_us() / 1000000, &key);
@@ -373,7 +400,7 @@ apid_message(struct chan *c, struct msg *m)
 	}
 	if (!ask->again && (wait = quota_request(key->tenant, time_boot_us())) > 0) {
 		audit_refused(ask, key, route->name, 429, "too many requests");
-		refuse(m->id, 429, rate_seconds(wait), "too many requests a second; try again");
+		answer(m->id, 429, rate_seconds(wait), "too many requests a second; try again");
 		return;
 	}
 	scope = scope_needed(route, m, key);

@@ -17,6 +17,7 @@
 #include "managerd/egress.h"
 #include "managerd/fds.h"
 #include "managerd/manager.h"
+#include "managerd/metrics.h"
 #include "managerd/policy.h"
 #include "managerd/session.h"
 #include "proto/managerd_egressd.h"
@@ -81,6 +82,7 @@ dial_refuse(struct session *s, const struct msg *m, uint16_t port)
 	    .verdict = DIAL_REFUSED,
 	    .why = why};
 
+	metrics_dial(DIAL_REFUSED);
 	session_dialed(s->id, m->id, DIAL_REFUSED, why, sizeof(why) - 1);
 	if (!denied_often(s->sandbox))
 		audit_dial(&line);
@@ -140,6 +142,7 @@ on_dialed(struct dial *d, const struct msg *m)
 		fatalx("egressd sent a strange verdict");
 	d->answered = 1;
 	d->let_out = said->verdict == DIAL_OK;
+	metrics_dial(said->verdict);
 	session_dialed(d->session, d->asked, said->verdict, m->tail, m->tail_len);
 }
 

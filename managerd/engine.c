@@ -11,6 +11,7 @@
 #include "managerd/engine.h"
 #include "managerd/instance.h"
 #include "managerd/manager.h"
+#include "managerd/metrics.h"
 #include "managerd/pool.h"
 #include "managerd/reconcile.h"
 
@@ -129,6 +130,7 @@ ping_answer(struct msg *m)
 	int64_t sent = ping_sent_us;
 
 	ping_id = 0;
+	metrics_engine_call(MSG_D_PING, time_boot_us() - sent, m->type == MSG_D_FAILED);
 	hung = m->type == MSG_D_FAILED;
 	if (hung && connected)
 		strlcpy(why, "the Docker engine is unreachable", sizeof(why));

@@ -5,6 +5,7 @@
 #ifndef MANAGERD_ENGINE_H
 #define MANAGERD_ENGINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/managerd_dockerd.h"
@@ -58,6 +59,8 @@ int engine_renaming(const char *container);
 void engine_background(const void *arg);
 /* Whether a client waits for a sandbox that the engine is making or starting. */
 int engine_busy(void);
+/* How many calls are not answered. */
+size_t engine_calls_open(void);
 /* The HTTP status for a failure. */
 uint32_t engine_status(enum d_failure);
 

@@ -5,16 +5,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/ids.h"
 #include "common/log.h"
 #include "managerd/box.h"
 #include "managerd/engine.h"
 #include "managerd/manager.h"
+#include "managerd/metrics.h"
 #include "managerd/policy.h"
 
 struct call {
 	TAILQ_ENTRY(call) entry;
 	uint64_t id;
 	uint32_t type;
+	int64_t begun_us; /* CLOCK_BOOTTIME */
 	engine_done done; /* NULL: nobody waits any more */
 	void *arg;
 	void (*item)(const struct m_d_item *);
@@ -43,6 +46,7 @@ call_new(uint32_t type, engine_done done, void *arg)
 		fatal("engine call");
 	call->id = engine_next_id();
 	call->type = type;
+	call->begun_us = time_boot_us();
 	call->done = done;
 	call->arg = arg;
 	TAILQ_INSERT_TAIL(&calls, call, entry);
@@ -216,6 +220,17 @@ engine_busy(void)
 	return 0;
 }
 
+size_t
+engine_calls_open(void)
+{
+	struct call *call;
+	size_t n = 0;
+
+	TAILQ_FOREACH (call, &calls, entry)
+		n++;
+	return n;
+}
+
 /* Everyone who waits is told; the calls stay until dockerd-proxy has answered. */
 void
 engine_calls_fail(void)
@@ -248,6 +263,8 @@ engine_answer(struct msg *m)
 		fatalx("dockerd-proxy answered what was not asked");
 	answer_read(m, &a);
 	TAILQ_REMOVE(&calls, call, entry);
+	metrics_engine_call(
+	    call->type, time_boot_us() - call->begun_us, a.failed && engine_status(a.why) == 502);
 	if (call->done != NULL)
 		call->done(call->arg, &a);
 	else if (a.fd != -1)

@@ -258,17 +258,24 @@ image_check(struct pool_image *image, int64_t now)
 	engine_background(image);
 }
 
-static void
-report(void)
+size_t
+pool_states(struct pool_state *states)
 {
-	struct pool_state states[POOL_IMAGES_MAX];
 	struct pool_image *image;
 	size_t n = 0;
 
 	TAILQ_FOREACH (image, &pool_images, entry)
 		states[n++] =
 		    (struct pool_state){image->spec.image, image->size, members_count(image, 1)};
-	pool_report(states, n);
+	return n;
+}
+
+static void
+report(void)
+{
+	struct pool_state states[POOL_IMAGES_MAX];
+
+	pool_report(states, pool_states(states));
 }
 
 static void

@@ -35,7 +35,10 @@ struct pool_claim {
 	int update; /* its limits are the default ones, and others are asked for */
 };
 
+struct pool_state;
 void pool_start(void);
+/* Its images, at most POOL_IMAGES_MAX; returns how many. */
+size_t pool_states(struct pool_state *);
 /* 1: taken. 0: none fits. */
 int pool_claim(const struct spec *, struct pool_claim *);
 /* What was claimed for this turned out to be of no use. */
@@ -54,6 +57,10 @@ struct pool_state {
 	const char *image;
 	size_t size, ready;
 };
+struct pool_counts {
+	int64_t hits, misses[POOL_MISS_KINDS];
+};
+void pool_counts(struct pool_counts *);
 void pool_count_hit(void);
 void pool_count_miss(const struct spec *, enum pool_miss);
 /* Once a second: writes what has changed since. */

@@ -7,6 +7,7 @@
 #include "common/image_ref.h"
 #include "managerd/bring.h"
 #include "managerd/pool.h"
+#include "proto/job.h"
 
 #define POOL_PAUSE_US 50000 /* from a claim, and while clients make sandboxes themselves */
 

@@ -23,6 +23,14 @@ static uint64_t hits, misses;
 static char written[4096];
 
 void
+pool_counts(struct pool_counts *counts)
+{
+	counts->hits = (int64_t)hits;
+	for (size_t i = 0; i < POOL_MISS_KINDS; i++)
+		counts->misses[i] = (int64_t)kinds[i].count;
+}
+
+void
 pool_count_hit(void)
 {
 	hits++;

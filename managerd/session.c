@@ -40,6 +40,17 @@ session_find(uint64_t id)
 	return NULL;
 }
 
+size_t
+session_count(void)
+{
+	const struct session *s;
+	size_t n = 0;
+
+	LIST_FOREACH (s, &sessions, entry)
+		n++;
+	return n;
+}
+
 struct session *
 session_new(struct box *box, uint32_t generation, const struct session_owner *owner, void *arg)
 {

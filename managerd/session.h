@@ -61,6 +61,8 @@ void
 session_dialed(uint64_t id, uint64_t asked, uint32_t verdict, const char *text, size_t text_len);
 void session_dial_over(uint64_t id);
 
+/* Those that the parent has not buried yet. */
+size_t session_count(void);
 void session_start(void); /* its timer */
 void session_message(struct chan *, struct msg *);
 void session_arrived(uint64_t id, int fd);

@@ -38,6 +38,7 @@ snap_free(struct snap *snap)
 		TAILQ_REMOVE(&snaps, snap, order);
 		TAILQ_REMOVE(&snap->tenant->snaps, snap, own);
 		snap->tenant->snapshot_bytes -= snap->stored_bytes;
+		snap->tenant->nsnaps--;
 		LIST_REMOVE(snap, bucket);
 	}
 	spec_clear(&snap->spec);
@@ -67,6 +68,7 @@ snap_listed(struct snap *snap)
 {
 	LIST_INSERT_HEAD(&table[snap->id % BUCKETS], snap, bucket);
 	snap->tenant->snapshot_bytes += snap->stored_bytes;
+	snap->tenant->nsnaps++;
 	/* They may be a hundred times the rest, and only a fork needs them. */
 	strings_clear(&snap->spec.env);
 	strings_clear(&snap->spec.labels);

@@ -11,6 +11,8 @@
 LIST_HEAD(bucket, tenant);
 
 static struct bucket table[BUCKETS];
+static struct tenant **numbered;
+static size_t count;
 
 static struct bucket *
 bucket_of(const char *name)
@@ -31,6 +33,22 @@ unlimited(struct tenant *t)
 		t->quota[q] = KEYS_NO_QUOTA;
 }
 
+static void
+number_give(struct tenant *t)
+{
+	if (count % BUCKETS == 0 &&
+	    (numbered = reallocarray(numbered, count + BUCKETS, sizeof(*numbered))) == NULL)
+		fatal("tenants");
+	t->number = count;
+	numbered[count++] = t;
+}
+
+struct tenant *
+tenant_numbered(size_t i)
+{
+	return i < count ? numbered[i] : NULL;
+}
+
 struct tenant *
 tenant_get(const char *name)
 {
@@ -47,6 +65,7 @@ tenant_get(const char *name)
 	TAILQ_INIT(&t->boxes);
 	TAILQ_INIT(&t->snaps);
 	LIST_INSERT_HEAD(bucket, t, bucket);
+	number_give(t);
 	return t;
 }
 

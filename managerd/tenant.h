@@ -19,16 +19,20 @@ TAILQ_HEAD(snap_list, snap);
 struct tenant {
 	LIST_ENTRY(tenant) bucket;
 	char name[KEYS_NAME_MAX + 1];
+	size_t number;              /* in the order in which they were heard of, from 0 */
 	int64_t quota[KEYS_QUOTAS]; /* KEYS_NO_QUOTA: none */
 	int64_t rate_us;            /* of requests; rate.h */
 	size_t execs;               /* running, or waiting for their sandbox */
-	int64_t snapshot_bytes;     /* on disk, of snaps */
-	struct box_list boxes;      /* listed ones, oldest first */
-	struct snap_list snaps;     /* oldest first */
+	size_t nsnaps;
+	int64_t snapshot_bytes; /* on disk, of snaps */
+	struct box_list boxes;  /* listed ones, oldest first */
+	struct snap_list snaps; /* oldest first */
 };
 
 /* By name, which keys_name_valid() takes; fatal when out of memory. */
 struct tenant *tenant_get(const char *name);
+/* By its number; NULL: there are not so many. */
+struct tenant *tenant_numbered(size_t);
 /* Of AGENT_SANDBOX_API_KEYS, and of records without a name. */
 struct tenant *tenant_default(void);
 /* No tenant has a quota any more. */

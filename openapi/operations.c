@@ -6,12 +6,14 @@
 #define JSON "application/json"
 #define BYTES "application/octet-stream"
 #define HTML "text/html; charset=utf-8"
+#define METRICS "text/plain; version=0.0.4; charset=utf-8"
 #define WORK "404 409 410 429 502 507" /* whatever has the sandbox do something */
 
 const char description[] =
     "Disposable sandboxes for code that nobody has read: create, run commands, move files, "
     "snapshot, roll back, fork.\n\n"
-    "**Keys.** Every path below `/v1` needs one of the server's API keys, as `Authorization: "
+    "**Keys.** Every path below `/v1`, and `/metrics`, needs one of the server's API keys, as "
+    "`Authorization: "
     "Bearer KEY`, as `X-API-Key: KEY`, or as the password of `Authorization: Basic` with any "
     "user name. Two different keys in one request are refused. All keys see the same sandboxes. "
     "A key is never taken from a path or a query.\n\n"
@@ -45,6 +47,13 @@ const struct operation operations[] = {
 	.doc = "Needs no key. For clients of runs; `/healthz` says more.",
 	.ok = {{200, JSON, "ShortHealth", "The server and the engine work.", NULL}},
 	.errors = "502"},
+    {.at = "GET /metrics",
+	.id = "getMetrics",
+	.tag = "Server",
+	.summary = "What the server counts, for Prometheus",
+	.doc = "In the text format of Prometheus. A key needs the scope `admin`; at "
+	       "`AGENT_SANDBOX_METRICS_LISTEN` none is needed.",
+	.ok = {{200, METRICS, NULL, "The metrics.", NULL}}},
     {.at = "POST /v1/run",
 	.id = "runCode",
 	.tag = "Runs",

@@ -2,7 +2,7 @@
  * apid <-> managerd: everything that the HTTP side may ask, and what it is answered. Every request
  * carries who asks; managerd decides that first. Each request gets exactly one final answer with
  * its id: REPLY, SANDBOX, SNAPSHOT, PAGE_END or HEALTH. Pages: items, then PAGE_END; apid asks for
- * the next page when it has sent the last.
+ * the next page when it has sent the last. METRICS: METRIC*, then REPLY 200.
  */
 #ifndef PROTO_APID_MANAGERD_H
 #define PROTO_APID_MANAGERD_H
@@ -10,6 +10,7 @@
 #include "common/chan.h"
 #include "proto/dial.h"
 #include "proto/job.h"
+#include "proto/metrics.h"
 
 #define IMAGE_MAX 512
 #define LABELS_MAX 64
@@ -168,6 +169,20 @@ struct m_health {
 	uint8_t pad[5];
 };
 
+struct m_metrics {
+	struct m_ask ask;
+	uint8_t open; /* at AGENT_SANDBOX_METRICS_LISTEN, where nobody needs a key */
+	uint8_t pad[7];
+};
+
+/* tail: the value of the label that is text, or nothing. In ascending order of metric, item, tail.
+ */
+struct m_metric {
+	uint32_t metric; /* enum metric; one of managerd's */
+	uint32_t item;   /* of a histogram: which of its set; else 0 */
+	int64_t value[METRIC_VALUES];
+};
+
 /*     from      message       payload                 tail               fd */
 #define APID_MANAGERD(X)                                                                     \
 	X(APID, AUTH, struct m_auth, 0, FD_NONE)                                             \
@@ -194,7 +209,9 @@ struct m_health {
 	X(MANAGERD, SNAPSHOT, struct m_snapshot, IMAGE_MAX + 1 + SNAPSHOT_NAME_MAX, FD_NONE) \
 	X(MANAGERD, PAGE_END, struct m_page_end, 0, FD_NONE)                                 \
 	X(MANAGERD, HEALTH, struct m_health, TEXT_MAX, FD_NONE)                              \
-	X(APID, FILE_REMOVE, struct m_file, PATH_TAIL_MAX, FD_MUST)
+	X(APID, FILE_REMOVE, struct m_file, PATH_TAIL_MAX, FD_MUST)                          \
+	X(APID, METRICS, struct m_metrics, 0, FD_NONE)                                       \
+	X(MANAGERD, METRIC, struct m_metric, METRIC_TEXT_MAX, FD_NONE)
 
 struct m_none_am {
 	uint64_t pad;

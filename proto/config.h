@@ -141,7 +141,11 @@
 	X(AUDIT_FULL, STR, "refuse", 0, 0, TO_MANAGERD,                                           \
 	    "when the audit log has no room: refuse what changes something, or continue")         \
 	X(AUDIT_SYNC, STR, "second", 0, 0, TO_MANAGERD,                                           \
-	    "when lines of the audit log are made durable: once a second, or at each line")
+	    "when lines of the audit log are made durable: once a second, or at each line")       \
+	X(METRICS_LISTEN, STR, "", 0, 0, TO_PARENT | TO_APID | TO_MANAGERD,                       \
+	    "loopback ADDRESS:PORT where GET /metrics needs no key; empty: only with one")        \
+	X(LOG_FORMAT, STR, "text", 0, 0, TO_PARENT,                                               \
+	    "lines of the log as text, or as json, one object each")
 
 enum config_type { CONFIG_INT, CONFIG_BOOL, CONFIG_STR, CONFIG_DEC };
 

@@ -8,6 +8,7 @@
 
 #include "common/chan.h"
 #include "proto/config.h"
+#include "proto/metrics.h"
 
 /* Fixed descriptors of an exec'ed program. */
 #define FD_LOG 2
@@ -118,12 +119,25 @@ struct m_tls_done {
 	X(PARENT, P_FORGET, struct m_keyfile, 0, FD_NONE)  \
 	X(CHILD, P_KEYED, struct m_tls_done, TLS_TEXT_MAX, FD_NONE)
 
-/* Certificates, then the authority of clients if there is one, then P_TLS: that was all. */
-#define PARENT_APID(X)                                       \
-	X(PARENT, P_CERT, struct m_keyfile, 0, FD_MUST)      \
-	X(PARENT, P_CLIENT_CA, struct m_keyfile, 0, FD_MUST) \
-	X(PARENT, P_TLS, struct m_keyfile, 0, FD_NONE)       \
-	X(CHILD, P_TLS_DONE, struct m_tls_done, TLS_TEXT_MAX, FD_NONE)
+/* What only the parent can see of the programs; -1: not even it. */
+struct m_figures {
+	int64_t restarts; /* since the parent was started */
+	/* Of each program, in the order of the set PROGRAM of proto/metrics.h. */
+	int64_t processes[METRIC_PROGRAMS];
+	int64_t memory[METRIC_PROGRAMS]; /* bytes */
+	int64_t descriptors[METRIC_PROGRAMS];
+};
+
+/* Certificates, then the authority of clients if there is one, then P_TLS: that was all.
+ * P_METRICS: the socket of AGENT_SANDBOX_METRICS_LISTEN, which listens. */
+#define PARENT_APID(X)                                                 \
+	X(PARENT, P_CERT, struct m_keyfile, 0, FD_MUST)                \
+	X(PARENT, P_CLIENT_CA, struct m_keyfile, 0, FD_MUST)           \
+	X(PARENT, P_TLS, struct m_keyfile, 0, FD_NONE)                 \
+	X(CHILD, P_TLS_DONE, struct m_tls_done, TLS_TEXT_MAX, FD_NONE) \
+	X(PARENT, P_METRICS, struct m_none, 0, FD_MUST)                \
+	X(CHILD, P_ASK_FIGURES, struct m_none, 0, FD_NONE)             \
+	X(PARENT, P_FIGURES, struct m_figures, 0, FD_NONE)
 
 enum { PARENT_CHILD_BASE = 0x0100 - 1, PARENT_CHILD(CHAN_X_ENUM) };
 enum { PARENT_MANAGERD_BASE = 0x0180 - 1, PARENT_MANAGERD(CHAN_X_ENUM) };

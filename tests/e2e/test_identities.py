@@ -88,7 +88,7 @@ def test_every_route_takes_exactly_the_scope_of_the_table(own, keys):
             else:
                 assert answer.status_code == 403, (method, pattern, scope, answer.text)
                 assert answer.json()["error"] == {"code": "forbidden", "message": f"this key lacks the scope {needed}"}
-    assert cells == len(SCOPES) * 19
+    assert cells == len(SCOPES) * 20
     # Before anything else about the request is looked at.
     bad = server.api.ask("POST", f"/v1/sandboxes/{NOBODY}/exec", key="scope-read", data=b"{", headers={"Content-Type": "application/json"})
     check_error(bad, 403)

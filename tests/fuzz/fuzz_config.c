@@ -1,6 +1,6 @@
 /* A configuration file of any bytes: an error text or a checked configuration, whose numbers are in
  * range. */
-// link: config/parse.o config/check.o config/check_front.o common/keys_net.o common/image_ref.o
+// link: config/parse.o config/check.o config/check_front.o config/address.o common/keys_net.o common/image_ref.o
 // link: common/egress.o common/egress_list.o common/egress_range.o
 #include <stdint.h>
 #include <stdlib.h>

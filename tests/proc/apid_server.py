@@ -103,7 +103,7 @@ class Server:
 
     def handle(self, m):
         ask = m.fields.get("ask")
-        if ask is not None and (not ask["has_key"] or ask["key"] != self.digest):
+        if ask is not None and not m.fields.get("open") and (not ask["has_key"] or ask["key"] != self.digest):
             if m.fd is not None:
                 os.close(m.fd)
             self.reply(m, 401, "a valid API key is required")
@@ -117,6 +117,15 @@ class Server:
 
     def do_ask_health(self, m):
         self.send("HEALTH", m.id, {"engine_up": 1})
+
+    def metric(self, m, name, *values, item=0, text=""):
+        data = struct.pack(f"={layout.METRIC_VALUES}q", *values, *[0] * (layout.METRIC_VALUES - len(values)))
+        self.send("METRIC", m.id, {"metric": layout.CONST["METRIC_" + name], "item": item, "value": data}, text)
+
+    def do_metrics(self, m):
+        self.metric(m, "sandboxes", 0, 2, text="default")
+        self.metric(m, "engine_up", 1)
+        self.reply(m, 200)
 
     def sandbox(self, m, **changed):
         self.send("SANDBOX", m.id, SANDBOX | changed, SANDBOX_TAIL)

@@ -94,7 +94,7 @@ def parse_struct(name, body):
 def parse_enum(body, macros):
     value = -1
     for item in filter(None, (i.strip() for i in re.split(r",(?![^()]*\))|(?<=\))", body))):
-        expand = re.fullmatch(r"(\w+)\((CHAN_X_ENUM|CONFIG_X_ENUM)\)", item)
+        expand = re.fullmatch(r"(\w+)\((CHAN_X_ENUM|CONFIG_X_ENUM|METRIC_X_\w+)\)", item)
         if expand is None:
             name, _, text = item.partition("=")
             value = number(text) if text else value + 1
@@ -102,6 +102,9 @@ def parse_enum(body, macros):
             continue
         for row in macros[expand[1]]:
             value += 1
+            if expand[2].startswith("METRIC_X_"):
+                CONST["METRIC_" + (row[1] if expand[2] == "METRIC_X_ENUM" else f"{expand[2][9:]}_{row[0]}")] = value
+                continue
             if expand[2] == "CONFIG_X_ENUM":
                 CONST["CFG_" + row[0]] = value
                 doc = "".join(re.findall(r'"(.*?)"', row[6]))
@@ -140,13 +143,14 @@ def load():
         "common/record.h",
         "common/log.h",
         "proto/config.h",
+        "proto/metrics.h",
         "proto/parent.h",
         "proto/job.h",
         "proto/data.h",
         "proto/dial.h",
     ):
         parse_header(ROOT / name)
-    done = {"config.h", "parent.h", "job.h", "data.h", "dial.h"}
+    done = {"config.h", "metrics.h", "parent.h", "job.h", "data.h", "dial.h"}
     for path in HEADERS:
         if path.name not in done:
             parse_header(path)

@@ -422,7 +422,7 @@ class Server:
         end = time.monotonic() + timeout
         while True:
             got = self.answers.get(id, [])
-            if got and got[-1].name == "PAGE_END":
+            if got and (got[-1].name == "PAGE_END" or [m.name for m in got[-2:]] == ["METRIC", "REPLY"]):
                 return self.answers.pop(id)
             if got and got[0].name in ("REPLY", "HEALTH") or (got and id not in self.pages):
                 return self.answers.pop(id)[0]
@@ -433,7 +433,7 @@ class Server:
 
     def call(self, name, fields=None, tail=b"", timeout=30, fd=None, **who):
         id = self.send(name, fields, tail, fd, **who)
-        if name in ("LIST", "SNAPSHOTS"):
+        if name in ("LIST", "SNAPSHOTS", "METRICS"):
             self.pages = self.pages | {id}
         return self.result(id, timeout)
 

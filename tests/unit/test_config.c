@@ -1,6 +1,6 @@
 /* The configuration: every row of the table at its default, its edges and beyond; names, lines, and
  * what goes together. */
-// link: config/parse.o config/check.o config/check_front.o common/keys_net.o common/image_ref.o
+// link: config/parse.o config/check.o config/check_front.o config/address.o common/keys_net.o common/image_ref.o
 // link: common/egress.o common/egress_list.o common/egress_range.o
 #include <setjmp.h>
 #include <stdarg.h>
@@ -326,7 +326,16 @@ values_that_are_wrong_by_themselves_are_refused_by_the_check(void **state)
 	    {"CORS_ORIGINS", "https://page.example:0"}, {"CORS_ORIGINS", "https://u@page.example"},
 	    {"CORS_ORIGINS", "http://page.example"}, {"CORS_ORIGINS", "http://localhost.example"},
 	    {"CORS_ORIGINS", "http://localhost:80"}, {"CORS_ORIGINS", "https://[::1"},
-	    {"CORS_ORIGINS", "https://a.example, *"}};
+	    {"CORS_ORIGINS", "https://a.example, *"}, {"METRICS_LISTEN", "127.0.0.1"},
+	    {"METRICS_LISTEN", "127.0.0.1:"}, {"METRICS_LISTEN", ":9464"},
+	    {"METRICS_LISTEN", "9464"}, {"METRICS_LISTEN", "127.0.0.1:65536"},
+	    {"METRICS_LISTEN", "127.0.0.1:+1"}, {"METRICS_LISTEN", "127.0.0.1:1:2"},
+	    {"METRICS_LISTEN", "0.0.0.0:9464"}, {"METRICS_LISTEN", "192.0.2.1:9464"},
+	    {"METRICS_LISTEN", "localhost:9464"}, {"METRICS_LISTEN", "[::]:9464"},
+	    {"METRICS_LISTEN", "::1:9464"}, {"METRICS_LISTEN", "[::1]"},
+	    {"METRICS_LISTEN", "[127.0.0.1]:9464"}, {"METRICS_LISTEN", "[::ffff:127.0.0.1]:9464"},
+	    {"METRICS_LISTEN", "[1111:2222:3333:4444:5555:6666:7777:8888:9999:0000]:1"},
+	    {"LOG_FORMAT", "xml"}, {"LOG_FORMAT", ""}};
 	char name[64], good[CONFIG_STRING_MAX];
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -357,7 +366,9 @@ values_that_are_odd_but_right_pass_the_check(void **state)
 	    {"CORS_ORIGINS",
 		"https://page.example, https://a-b.example:8443,https://[fd00::1]:444"},
 	    {"CORS_ORIGINS", "http://localhost, http://localhost:3000,http://[::1]:81,"
-			     "http://127.0.0.1:5173"}};
+			     "http://127.0.0.1:5173"},
+	    {"METRICS_LISTEN", "127.0.0.1:9464"}, {"METRICS_LISTEN", "127.9.8.7:0"},
+	    {"METRICS_LISTEN", "[::1]:65535"}, {"LOG_FORMAT", "json"}, {"LOG_FORMAT", "TEXT"}};
 	char name[64];
 
 	for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {

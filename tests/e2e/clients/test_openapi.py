@@ -124,11 +124,11 @@ def test_path_parameters_are_named_as_clients_expect_them():
         assert {p["name"] for p in given if p["in"] == "path"} == set(re.findall(r"\{(\w+)\}", path))
 
 
-def test_both_security_schemes_open_every_route_below_v1_and_nothing_else_needs_one():
+def test_both_security_schemes_open_every_route_below_v1_and_metrics_and_nothing_else_needs_one():
     assert set(DOCUMENT["components"]["securitySchemes"]) == {"HTTPBearer", "APIKeyHeader"}
     assert DOCUMENT["security"] == [{"HTTPBearer": []}, {"APIKeyHeader": []}]
     for _, path, op in openapi_kit.operations(DOCUMENT):
-        assert op.get("security", DOCUMENT["security"]) == (DOCUMENT["security"] if path.startswith("/v1/") else [])
+        assert op.get("security", DOCUMENT["security"]) == (DOCUMENT["security"] if path.startswith(("/v1/", "/metrics")) else [])
         assert ("401" in op["responses"]) == path.startswith("/v1/")
 
 
