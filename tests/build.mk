@@ -71,7 +71,7 @@ SOAK_CYCLES ?= 2000
 .PHONY: soak
 soak: ## 2,000 sandboxes come and go, with kills: nothing may grow or be left; a table (SOAK_CYCLES=40)
 	@tools/packages install build run engine test
-	@SOAK_CYCLES=$(SOAK_CYCLES) exec tests/soak/run
+	@SOAK_CYCLES=$(SOAK_CYCLES) SOAK_PAGE=$(SOAK_PAGE) exec tests/soak/run
 
 # MUTANTS small changes of the sources, each in a copy of the tree: do the unit and process tests notice?
 MUTANTS ?= 200

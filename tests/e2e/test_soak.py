@@ -20,6 +20,7 @@ def test_short_soak_leaves_nothing_and_ends_with_its_table(tmp_path):
     page = (tmp_path / "page.md").read_text()
     assert "| cycles | 40 by" in page and "| killed | 0" not in page and "| wrong answers | 0 |" in page
     assert "**" not in page and page in p.stdout
+    assert (tmp_path / "doc.md").read_text() == f"before\n<!-- table -->\n\n{page}"
 
 
 def test_soak_of_too_few_cycles_is_refused_with_one_line():

@@ -11,6 +11,7 @@ import itertools
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -67,7 +68,7 @@ def noticed(there, units, proc):
 class Run:
     def __init__(self, base, work, wanted):
         self.base, self.work, self.wanted = base, work, wanted
-        self.lock, self.number = threading.Lock(), 0
+        self.lock, self.number, self.sound = threading.Lock(), 0, set()
         self.caught, self.survived, self.unbuilt = [], [], 0
 
     def one(self, m):
@@ -86,6 +87,16 @@ class Run:
             except tree.Late:
                 return "time"
 
+    def trusted(self, m, what):
+        """A test that has noticed something must pass without the change; each is asked once."""
+        if what in self.sound or what in ("unbuilt", "survived", "time", "the compiler"):
+            return
+        units, proc = covers.of(m.path)
+        with tree.layer(self.base, self.work / f"sound-{m.at}-{what}") as there:
+            if noticed(there, [u for u in units if u == what], [p for p in proc if p[0] == what]):
+                raise RuntimeError(f"{what} fails without any change")
+        self.sound.add(what)
+
     def take(self, queue):
         while True:
             with self.lock:
@@ -94,24 +105,13 @@ class Run:
                     return
             began = time.monotonic()
             what = self.one(m)
+            self.trusted(m, what)
             with self.lock:
                 if what == "unbuilt":
                     self.unbuilt += 1
                     continue
                 (self.survived if what == "survived" else self.caught).append(m)
                 print(f"{len(self.caught) + len(self.survived):4} {time.monotonic() - began:4.0f} s  {what:<24} {m}", flush=True)
-
-
-def sound(base, work, chosen):
-    """Without a change all of these tests pass; else nothing could be learnt."""
-    seen = {covers.of(m.path) for m in chosen}
-    units = sorted({u for us, _ in seen for u in us})
-    proc = sorted({p for _, ps in seen for p in ps})
-    with tree.layer(base, work / "sound") as there:
-        try:
-            return noticed(there, units, proc)
-        except tree.Late:
-            return "the time that is allowed"
 
 
 def table(run, percent, seed):
@@ -148,13 +148,13 @@ def hunt(o, work):
     status, out = tree.make(base, *wanted, jobs=o.jobs)
     if status:
         sys.exit(f"mutants: the tree does not build:\n{out[-3000:]}")
-    failing = sound(base, work, some)
-    if failing:
-        sys.exit(f"mutants: {failing} fails without any change")
     run, queue = Run(base, work, o.count), iter(chosen)
     with ThreadPoolExecutor(o.jobs) as pool:
-        for f in [pool.submit(run.take, queue) for _ in range(o.jobs)]:
-            f.result()
+        try:
+            for f in [pool.submit(run.take, queue) for _ in range(o.jobs)]:
+                f.result()
+        finally:
+            run.wanted = 0  # whatever ends this early ends the others after what they are at
     return run
 
 
@@ -166,6 +166,7 @@ def main():
     if os.geteuid() != 0:
         sys.exit("mutants: the process tests need root")
     tree.apart()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     work = Path(tempfile.mkdtemp(prefix="as-mutants-"))
     work.chmod(0o755)
     try:

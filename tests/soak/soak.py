@@ -10,6 +10,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -29,6 +30,7 @@ from harness import Api, Engine, Server  # noqa: E402
 from sample import at_rest, judge_left, judge_programs  # noqa: E402
 from work import Cycle, Interrupted, Tally, Wrong  # noqa: E402
 
+MARK = "<!-- table -->"
 WARM = 200
 JUDGED = 400  # in fewer cycles nothing grows that could be told from noise
 
@@ -133,11 +135,13 @@ def options():
     ap.add_argument("--workers", type=int, default=4)
     ap.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     ap.add_argument("--output", type=Path, default=HERE.parents[1] / "build/soak.md")
+    ap.add_argument("--page", type=Path, default=os.environ.get("SOAK_PAGE") or None, help="its table is replaced, too")
     return ap.parse_args()
 
 
 def main():
     o = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if o.cycles < 20:
         sys.exit("soak: SOAK_CYCLES is at least 20")
     work = Path(tempfile.mkdtemp(prefix="as-soak-"))
@@ -159,6 +163,8 @@ def main():
     page, failed = table.write(soak, failed)
     o.output.parent.mkdir(parents=True, exist_ok=True)
     o.output.write_text(page)
+    if o.page:
+        o.page.write_text(o.page.read_text().partition(MARK)[0] + f"{MARK}\n\n{page}")
     print(page)
     print("soak: FAILED: " + "; ".join(failed)[:4000] if failed else "soak: nothing grew, nothing was left, no answer was wrong")
     return 1 if failed else 0
