@@ -15,7 +15,9 @@ from harness import FRONT, Engine, FaultySocket, Server  # noqa: E402
 def pytest_configure(config):
     config.addinivalue_line("markers", "core: also run against the other engine")
     config.addinivalue_line("markers", "limit(seconds): a test may take longer than the usual 120 s")
-    config.addinivalue_line("markers", "gate: about the server's own port and HTTP parser; not behind a proxy")
+    config.addinivalue_line(
+        "markers", "gate: about the server's own port, HTTP parser or answers that a proxy gives itself; not behind one"
+    )
     config.addinivalue_line("markers", "bare: has servers, certificates or readers of its own, for which a front means nothing")
 
 

@@ -348,6 +348,7 @@ def test_pull_that_takes_long_blocks_no_other_request(behind):
     check_error(pulling[0], 400)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("path", "word"),
     [

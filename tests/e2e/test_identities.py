@@ -157,6 +157,7 @@ def test_keys_racing_for_a_tenants_last_slots_get_exactly_its_quota(own, keys):
     a.clear(), b.clear(), free.clear()
 
 
+@pytest.mark.gate
 def test_requests_a_second_and_failing_keys_are_bounded(own, keys):
     file = keys(line("slow", tenant="t", quotas={"requests_per_second": 2}), line("free"))
     server = own(KEYS_FILE=file.path, FAILED_KEYS_A_MINUTE=5, TRUSTED_PROXIES="127.0.0.1")
@@ -195,6 +196,7 @@ def test_streams_commands_and_transfers_of_a_revoked_key_end_at_once(own, keys):
     other.ask("DELETE", box.path)
 
 
+@pytest.mark.gate
 def test_file_that_is_wrong_stops_the_start_with_one_line_and_later_leaves_the_old_keys(own, keys):
     file = keys(line("old"))
     server = own(KEYS_FILE=file.path, API_KEYS="")  # it is enough

@@ -143,6 +143,7 @@ def test_other_paths_keep_the_one_shape(server):
     check_error(server.api.ask("GET", "/v1/runs"), 404)
 
 
+@pytest.mark.gate
 def test_every_error_of_these_paths_has_both_shapes(server):
     assert refused(server.api.ask("GET", "/v1/run"), 405) == "this path knows POST, OPTIONS"
     assert refused(server.api.ask("POST", "/health"), 405) == "this path knows GET, HEAD, OPTIONS"

@@ -34,6 +34,7 @@ def test_page_names_each_setting_of_agentbox_with_the_one_that_it_is_here():
     assert dict(zip(theirs, ours, strict=True)) == NAMES
 
 
+@pytest.mark.gate
 def test_settings_of_agentbox_have_their_meaning(own):
     s = own(start=False)
     port = s.settings.pop("PORT")

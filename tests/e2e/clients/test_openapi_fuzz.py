@@ -12,6 +12,7 @@ HERE = ROOT / "tests/e2e/clients"
 ST = ROOT / "build/venv/bin/st"
 
 
+@pytest.mark.gate
 @pytest.mark.limit(400)
 def test_schemathesis_finds_nothing(own, tmp_path):
     s = own(MAX_SANDBOXES=12, ALLOWED_IMAGES=DEFAULT_IMAGE)

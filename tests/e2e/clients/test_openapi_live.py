@@ -110,6 +110,7 @@ def pages(ask):
         ask("GET", path, 304, headers={"If-None-Match": tag})
 
 
+@pytest.mark.gate
 def test_every_route_answers_as_it_is_described(ask):
     ask("GET", "/healthz", 200)
     box = sandboxes(ask)
@@ -144,6 +145,7 @@ def test_unknown_ids_are_not_found_on_every_route(ask):
             ask(method.upper(), real + "?path=x", 404, json=bodies.get(path.rsplit("/", 1)[1]) if method == "post" else None)
 
 
+@pytest.mark.gate
 def test_refused_bodies_and_parameters(ask):
     box = sandboxes(ask)
     for method, path, op in openapi_kit.operations(DOCUMENT):
@@ -231,6 +233,7 @@ def test_an_engine_that_is_gone(own, faulty):
     ask("DELETE", box, 204)
 
 
+@pytest.mark.gate
 def test_refusals_of_the_gate_have_the_described_shape(server):
     """Before a route is known: no operation is named, but the error is one of the document's."""
     contract = openapi_kit.Contract(DOCUMENT)

@@ -147,6 +147,7 @@ def test_the_curl_lines_work_in_a_shell(browse, server, tmp_path):
         server.api.clear()
 
 
+@pytest.mark.gate
 @pytest.mark.limit(240)
 def test_a_server_that_goes_away_and_comes_back(own):
     server = own()
