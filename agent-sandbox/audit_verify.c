@@ -183,6 +183,19 @@ first_file(const struct audit_files *files)
 	return first;
 }
 
+/* Keys were given, and there are lines: one of those keys must have signed some of them. */
+static int
+check_signed(struct verify *v)
+{
+	struct chain *c = &v->chain;
+	const char *last = v->files.paths[v->files.n - 1];
+
+	if (audit_options.keys.n == 0 || c->checkpoints > 0 || c->lines == 0)
+		return -1;
+	chain_fault(c, CHAIN_SIGNATURE, "no checkpoint is there, so the key has signed nothing");
+	return wrong(v, CHAIN_SIGNATURE, last, v->before_number, c->seq);
+}
+
 /* What only shows at the end: where the log begins, and where keyd knows it to end. */
 static int
 check_ends(struct verify *v, const struct audit_keyd *keyd)
@@ -255,6 +268,8 @@ audit_verify(char **named, size_t n)
 	v.chain.kept = keyd.seq;
 	for (size_t i = first_file(&v.files); status == -1 && i < v.files.n; i++)
 		status = one_file(&v, v.files.paths[i]);
+	if (status == -1)
+		status = check_signed(&v);
 	if (status == -1)
 		status = check_ends(&v, &keyd);
 	if (status == -1)

@@ -35,10 +35,10 @@ SSL *tls_new(void);
 /* The context for a server name as a client sends it (NULL: it sends none). */
 SSL_CTX *tls_choose(const char *name, int *found);
 
-/* The CN of the client's certificate, "" without one. size is that of text, which is all written.
- */
+/* The CN of the client's certificate, "" without one and when its time is over. size is that of
+ * text, which is all written. */
 void tls_subject(SSL *, char *text, size_t size);
-/* Whether the certificate that a ticket brought back is still good. */
+/* Whether the client's certificate, which a ticket may have brought back, is in its time. */
 int tls_peer_is_current(SSL *);
 
 /* tls_ctx.c */

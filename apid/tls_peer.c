@@ -26,7 +26,7 @@ tls_subject(SSL *ssl, char *text, size_t size)
 	int at, n;
 
 	memset(text, 0, size);
-	if (x == NULL || SSL_get_verify_result(ssl) != X509_V_OK)
+	if (x == NULL || SSL_get_verify_result(ssl) != X509_V_OK || !tls_peer_is_current(ssl))
 		return;
 	name = X509_get_subject_name(x);
 	at = X509_NAME_get_index_by_NID(name, NID_commonName, -1);

@@ -1,5 +1,6 @@
 """TLS of apid: what it speaks and refuses, certificates by name and of clients, new ones without a break, and keyd's faults."""
 
+import contextlib
 import csv
 import os
 import re
@@ -234,6 +235,26 @@ def test_client_certificate_is_optional_its_name_goes_to_managerd_and_a_bad_one_
         assert wait_until(lambda: s.program.log().count("TLS handshake failed: ") == 3), s.program.log()
     certificates.close()
     other.close()
+
+
+def test_certificate_that_ends_while_its_connection_is_open_stands_for_nobody_from_then_on():
+    certificates = Certificates()
+    with TlsServer(certificates, client_ca=certificates.authority.cert) as s:
+        for seconds in (5, 20, 60):  # a machine that is busy needs more until the first answer
+            end = time.time() + seconds
+            pair = certificates.authority.issue_client("brief", ends=seconds / 86400)
+            with contextlib.suppress(ssl.SSLError, OSError), s.connect(context=s.context(client=pair)) as c:
+                c.sendall(head("GET", BOX_URL))
+                assert statuses(c.recv(65536)) == [200]
+                if s.seen[-1].fields["ask"]["subject"] == "brief":
+                    time.sleep(max(end + 2 - time.time(), 0))
+                    c.sendall(head("GET", BOX_URL))
+                    assert statuses(c.recv(65536)) == [200]
+                    assert s.seen[-1].fields["ask"]["subject"] == ""
+                    break
+        else:
+            pytest.fail("no request came before the end of its certificate")
+    certificates.close()
 
 
 def test_ticket_resumes_with_the_client_certificate_until_the_authority_changes():

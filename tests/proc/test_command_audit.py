@@ -58,6 +58,12 @@ def test_whole_log_is_good_and_says_what_it_is(written, signer):
     assert "not signed" in good(written(sample().lines))
 
 
+def test_key_that_must_have_signed_and_has_not_is_a_fault_though_all_lines_fit(written, signer):
+    path = written(sample().lines)
+    assert bad(path, "--key", signer.key) == ("audit.log", 10, 10, "signature")
+    assert good(written([], "empty.log"), "--key", signer.key) == "no lines\n"
+
+
 def test_changed_line_is_named(written, signer):
     for at in range(11):
         log = sample(signer)
