@@ -108,6 +108,7 @@ configure(struct settings *s, const struct options *o)
 	    config_load(s, o->file, text, warn) == -1)
 		fatal_config("%s", text);
 	log_set_level((enum log_level)s->c.num[CFG_LOG_LEVEL]);
+	log_set_json(s->c.num[CFG_LOG_FORMAT] != 0);
 }
 
 /* Whatever the caller left open is not for the programs; 0, 1 and 2 must be something. */

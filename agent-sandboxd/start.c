@@ -112,7 +112,8 @@ send_setup(struct parent *p, struct process *proc)
 	    .allow_weaker = p->set.c.num[CFG_ALLOW_WEAKER],
 	    .partial = p->partial,
 	    .unfiltered = p->unfiltered,
-	    .log_level = p->set.c.num[CFG_LOG_LEVEL]};
+	    .log_level = p->set.c.num[CFG_LOG_LEVEL],
+	    .log_json = p->set.c.num[CFG_LOG_FORMAT] != 0};
 	const char *path = "";
 	char why[KEYS_WHY_MAX];
 	struct m_none none = {0};

@@ -26,7 +26,7 @@ struct watch {
 	int later; /* something is to be sent soon, whatever the poll says */
 };
 
-static volatile sig_atomic_t got_child, got_stop, got_hup;
+static volatile sig_atomic_t got_child, got_stop, got_hup, got_usr1;
 
 int64_t
 now_ms(void)
@@ -44,6 +44,8 @@ on_signal(int sig)
 		got_child = 1;
 	else if (sig == SIGHUP)
 		got_hup = 1;
+	else if (sig == SIGUSR1)
+		got_usr1 = 1;
 	else
 		got_stop = sig;
 }
@@ -53,7 +55,7 @@ on_signal(int sig)
 void
 watch_signals(void)
 {
-	static const int sigs[] = {SIGCHLD, SIGHUP, SIGTERM, SIGINT};
+	static const int sigs[] = {SIGCHLD, SIGHUP, SIGUSR1, SIGTERM, SIGINT};
 	struct sigaction sa = {.sa_handler = on_signal};
 	sigset_t set;
 
@@ -297,6 +299,22 @@ serve(struct watch *w)
 	}
 }
 
+/* At SIGUSR1. Whoever does not read its channel is passed over. */
+static void
+tell_state(struct parent *p)
+{
+	const struct m_none none = {0};
+
+	log_info("state: %zu sessions, %lld restarts", p->nsessions, (long long)p->restarts_total);
+	for (int i = 0; i < LONG_LIVED; i++)
+		if (p->prog[i].ready && p->prog[i].chan != NULL &&
+		    chan_queued(p->prog[i].chan) == 0)
+			send_P_STATE(p->prog[i].chan, 0, &none, NULL, 0, -1);
+	for (struct process *s = p->sessions; s != NULL; s = s->next)
+		if (s->ready && s->chan != NULL && chan_queued(s->chan) == 0)
+			send_P_STATE(s->chan, 0, &none, NULL, 0, -1);
+}
+
 enum outcome
 watch_run(struct parent *p)
 {
@@ -316,6 +334,10 @@ watch_run(struct parent *p)
 			notify_reloading();
 			tls_reload(p);
 			keys_reload(p);
+		}
+		if (got_usr1) {
+			got_usr1 = 0;
+			tell_state(p);
 		}
 		if (p->outcome == RUNNING)
 			check_ready(p);

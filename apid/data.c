@@ -102,7 +102,8 @@ dispatch(struct data *d, size_t n)
 	if (leave(d) == -1)
 		return -1;
 	if (whole < 0) {
-		log_warnx("a data socket brought a malformed record");
+		if (d->ops->malformed != NULL)
+			d->ops->malformed(d->arg);
 		finish(d);
 		return -1;
 	}

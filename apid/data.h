@@ -16,8 +16,9 @@ struct evbuffer;
 
 struct data_ops {
 	void (*record)(void *arg, uint8_t type, const uint8_t *p, size_t n);
-	void (*end)(void *arg);     /* end of file, an error, or nonsense: once, the last call */
-	void (*drained)(void *arg); /* unsent bytes are below DATA_LOW again; may be NULL */
+	void (*end)(void *arg);       /* end of file, an error, or nonsense: once, the last call */
+	void (*malformed)(void *arg); /* nonsense, before that; may be NULL */
+	void (*drained)(void *arg);   /* unsent bytes are below DATA_LOW again; may be NULL */
 };
 
 /* Makes the pair; *other is the end to hand on. NULL when there are no descriptors left. */

@@ -16,9 +16,10 @@ static void
 refuse_head(struct conn *c, int status, const char *why)
 {
 	char body[256], head[512];
+	const char *id = req_new_id();
 	int n;
 
-	gate_log_refusal(c->peer.text, status, why);
+	gate_log_refusal(c->peer.text, id, status, why);
 	metrics_refused(status);
 	n = snprintf(body, sizeof(body), "{\"error\":{\"code\":\"%s\",\"message\":\"%s\"}}",
 	    req_status_code(status), why);
@@ -27,7 +28,7 @@ refuse_head(struct conn *c, int status, const char *why)
 	    "Content-Security-Policy: " NO_CONTENT_POLICY "\r\n"
 	    "X-Content-Type-Options: nosniff\r\nX-Request-Id: %s\r\nConnection: close\r\n"
 	    "Content-Length: %d\r\n\r\n",
-	    status, req_status_reason(status), req_new_id(), n);
+	    status, req_status_reason(status), id, n);
 	c->state = GATE_CLOSING;
 	evbuffer_drain(c->raw, evbuffer_get_length(c->raw));
 	gate_write_raw(c, head, (size_t)n);

@@ -64,10 +64,12 @@ may_log(void)
 }
 
 void
-gate_log_refusal(const char *peer, int status, const char *why)
+gate_log_refusal(const char *peer, const char *id, int status, const char *why)
 {
+	log_request(id);
 	if (may_log())
 		log_warnx("%s: %d %s", peer, status, why);
+	log_request(NULL);
 }
 
 void

@@ -40,7 +40,7 @@ void gate_limit(struct conn *newcomer); /* makes room if all places are taken */
 void gate_remove(struct conn *);
 int gate_is_going_down(void);
 /* At most a few lines a second. */
-void gate_log_refusal(const char *peer, int status, const char *why);
+void gate_log_refusal(const char *peer, const char *id, int status, const char *why);
 void gate_log_handshake(const char *peer, const char *why);
 
 /* req.c */

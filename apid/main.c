@@ -17,6 +17,7 @@
 #include "apid/parent.h"
 #include "apid/places.h"
 #include "apid/tls.h"
+#include "common/chan.h"
 #include "common/child.h"
 #include "common/confine.h"
 #include "common/log.h"
@@ -79,6 +80,15 @@ on_term(evutil_socket_t fd, short what, void *arg)
 	go_down();
 }
 
+/* At SIGUSR1. */
+static void
+tell_state(void)
+{
+	log_info(
+	    "state: %zu connections of %zu, %zu questions to managerd open, %zu messages queued",
+	    gate_connections(), apid.conns_max, calls_open(), chan_queued(apid.managerd));
+}
+
 /* Libraries open files when they are first used: later there are none. */
 static void
 warm_up(void)
@@ -125,6 +135,7 @@ main(void)
 	if ((apid.base = event_base_new()) == NULL)
 		fatalx("event_base_new");
 	apid.config = &child.config;
+	child.state = tell_state;
 	apid.browser.hosts = child.config.str[CFG_ALLOWED_HOSTS];
 	apid.browser.origins = child.config.str[CFG_CORS_ORIGINS];
 	apid.browser.loopback = browser_is_loopback(child.config.str[CFG_HOST]);

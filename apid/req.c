@@ -184,6 +184,14 @@ error_body(struct req *r, struct evbuffer *body, int status, const char *text, s
 }
 
 static void
+log_answer(const struct req *r, int status)
+{
+	log_request(r->request_id);
+	log_debug("%s: %.*s %d", r->peer.text, (int)r->path.n, r->path.p, status);
+	log_request(NULL);
+}
+
+static void
 send_whole(struct req *r, int status, struct evbuffer *body)
 {
 	struct conn *c = r->conn;
@@ -199,7 +207,7 @@ send_whole(struct req *r, int status, struct evbuffer *body)
 	}
 	if (r->head.method == METHOD_HEAD)
 		evbuffer_drain(body, evbuffer_get_length(body));
-	log_debug("%s: %s %.*s %d", r->peer.text, r->request_id, (int)r->path.n, r->path.p, status);
+	log_answer(r, status);
 	r->started = 1;
 	r->status = status;
 	r->leave_ends = 0;
@@ -320,7 +328,7 @@ req_stream_start(struct req *r, int status, const char *type, int64_t length)
 		snprintf(text, sizeof(text), "%lld", (long long)length);
 		req_header(r, "Content-Length", text);
 	}
-	log_debug("%s: %s %.*s %d", r->peer.text, r->request_id, (int)r->path.n, r->path.p, status);
+	log_answer(r, status);
 	r->started = 1;
 	r->status = status;
 	evhttp_send_reply_start(r->ev, status, req_status_reason(status));

@@ -22,7 +22,9 @@ fail(struct xfer *x, int status, uint32_t retry_after, const char *text, size_t 
 	} else if (x->ops->broken != NULL) {
 		x->ops->broken(x, text, n);
 	} else {
-		log_info("%s: the answer is cut off: %.*s", r->request_id, (int)n, text);
+		log_request(r->request_id);
+		log_info("the answer is cut off: %.*s", (int)n, text);
+		log_request(NULL);
 		req_stream_abort(r);
 	}
 }
@@ -38,8 +40,9 @@ lost(struct xfer *x)
 void
 xfer_nonsense(struct xfer *x)
 {
-	log_warnx(
-	    "%s: a data socket brought a record that does not belong there", x->r->request_id);
+	log_request(x->r->request_id);
+	log_warnx("a data socket brought a record that does not belong there");
+	log_request(NULL);
 	lost(x);
 }
 
@@ -112,10 +115,20 @@ on_reply(void *arg, const struct answer *a)
 		x->ops->accepted(x);
 }
 
+static void
+on_malformed(void *arg)
+{
+	const struct xfer *x = arg;
+
+	log_request(x->r->request_id);
+	log_warnx("a data socket brought a malformed record");
+	log_request(NULL);
+}
+
 int
 xfer_open(struct xfer *x, struct req *r, const struct xfer_ops *ops, int *fd)
 {
-	static const struct data_ops data_ops = {on_record, on_end, on_drained};
+	static const struct data_ops data_ops = {on_record, on_end, on_malformed, on_drained};
 
 	memset(x, 0, sizeof(*x));
 	x->r = r;

@@ -2,6 +2,7 @@
 #include "common/child.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "common/chan_event.h"
 #include "common/log.h"
@@ -16,6 +17,21 @@ parent_gone(struct chan *c)
 	exit(0);
 }
 
+/* At SIGUSR1: what every program can say of itself, then what only this one knows. */
+static void
+tell_state(const struct child *child)
+{
+	struct rusage used;
+
+	if (getrusage(RUSAGE_SELF, &used) == 0)
+		log_info("state: %lld.%03d s of processor time, %ld MiB of memory at most",
+		    (long long)(used.ru_utime.tv_sec + used.ru_stime.tv_sec),
+		    (int)((used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000 % 1000),
+		    used.ru_maxrss / 1024);
+	if (child->state != NULL)
+		child->state();
+}
+
 /* That the loop comes to read this is the answer. */
 static void
 on_message(struct chan *c, struct msg *m)
@@ -24,6 +40,8 @@ on_message(struct chan *c, struct msg *m)
 
 	if (m->type == MSG_P_PING)
 		send_P_PONG(c, m->id, &(struct m_none){0}, NULL, 0, -1);
+	else if (m->type == MSG_P_STATE)
+		tell_state(child);
 	else if (child->handler != NULL)
 		child->handler(c, m);
 	else

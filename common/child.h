@@ -22,6 +22,9 @@ struct child {
 	int unfiltered;
 	/* The confinement of this or another program is weaker than asked. */
 	int partial;
+	/* Tells the log what the program is doing, in a few lines; NULL: there is no more to tell
+	 * than what all tell. */
+	void (*state)(void);
 	char root_path[1024]; /* ids.path points here */
 	chan_handler handler; /* of what the parent says after the setup; may be NULL */
 };

@@ -55,6 +55,7 @@ on_P_SETUP(struct chan *c, const struct m_setup *p, struct msg *m)
 	child->instance = p->instance;
 	child->unfiltered = p->unfiltered;
 	log_set_level((enum log_level)p->log_level);
+	log_set_json(p->log_json);
 }
 
 static void
@@ -100,6 +101,12 @@ on_P_PING(struct chan *c, const struct m_none *p, struct msg *m)
 	(void)p;
 	(void)m;
 	fatalx("parent: asked before the start");
+}
+
+static void
+on_P_STATE(struct chan *c, const struct m_none *p, struct msg *m)
+{
+	on_P_PING(c, p, m);
 }
 
 static void

@@ -1,7 +1,8 @@
 /*
  * Log lines on standard error: "<time> <program>[<pid>]: <level>: text". One write(2) a line, never
  * more than LOG_LINE_MAX bytes; control bytes in arguments are shown as \xNN, so that nobody can
- * forge a line. All functions keep errno.
+ * forge a line. Or as JSON, one object a line: then any bytes in an argument make valid JSON still,
+ * what is no UTF-8 as U+FFFD. All functions keep errno.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
@@ -16,6 +17,10 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBU
 void log_init(const char *name, enum log_level level);
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
+void log_set_json(int);
+/* What follows is about the request with this id (kept, not copied), which lines then carry; NULL:
+ * about none. Returns what was set before, so that whoever sets it can put that back. */
+const char *log_request(const char *id);
 
 /* With strerror(errno) appended. */
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -411,5 +411,7 @@ apid_message(struct chan *c, struct msg *m)
 	if (refuse_unwritten(m->id, ask, key, route))
 		return;
 	request_begin(&rq, m->id, ask, key, scope, route->action);
+	log_request(ask->request_id);
 	route->handle(&rq, m);
+	log_request(NULL);
 }

@@ -97,13 +97,14 @@ on_record(struct bring *b)
 }
 
 static void
-create_listed(struct box *box)
+create_listed(struct box *box, const char *request_id)
 {
 	struct policy policy;
 	char id[ID_TEXT_MAX];
 
 	box_list(box);
 	policy_load(&policy, &mgr.child.config);
+	log_request(request_id);
 	log_info("sandbox %s is ready: image %s%s", id_text(id, "sb_", box->id), box->spec.image,
 	    !egress_bridged(&policy.egress, &box->spec)
 		? egress_rule(&policy.egress, &box->spec) != NULL ? ", with a way out by egressd"
@@ -112,6 +113,7 @@ create_listed(struct box *box)
 		? ", with network; etc/agent-sandbox.nft was not loaded at the start: "
 		  "the host and its LAN are in reach"
 		: ", with network");
+	log_request(NULL);
 }
 
 static void
@@ -135,7 +137,7 @@ on_ready(struct bring *b)
 	}
 	box->op = NULL;
 	if (!box->run)
-		create_listed(box);
+		create_listed(box, c->rq.request_id);
 	bring_adopt(b);
 	request_sandbox(&c->rq, box);
 	TAILQ_FOREACH (w, &c->waiters, entry)

@@ -240,6 +240,7 @@ main(void)
 	warm_up();
 	if ((mgr.base = event_base_new()) == NULL)
 		fatalx("event_base_new");
+	mgr.child.state = manager_state;
 	child_confine(&mgr.child, &managerd_confine);
 	parent = child_run(&mgr.child, mgr.base, &parent_managerd_proto, parent_message);
 	mgr.parent = parent;

@@ -24,6 +24,9 @@ extern const struct confine managerd_confine;
 #define CFG(key) (mgr.child.config.num[CFG_##key])
 #define CFG_TEXT(key) (mgr.child.config.str[CFG_##key])
 
+/* state.c: at SIGUSR1. */
+void manager_state(void);
+
 /* Tells the parent, once, that requests may come. */
 void manager_ready(void);
 

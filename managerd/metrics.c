@@ -7,6 +7,7 @@
 #include "common/ids.h"
 #include "common/log.h"
 #include "common/pool_list.h"
+#include "managerd/audit.h"
 #include "managerd/box.h"
 #include "managerd/engine.h"
 #include "managerd/manager.h"
@@ -189,6 +190,21 @@ send_engine(void)
 	send_values(METRIC_engine_failures_total, 0, "", call_failures, METRIC_CALLS);
 }
 
+static void
+send_audit(void)
+{
+	struct audit_stats stats;
+
+	audit_stats(&stats);
+	send_one(METRIC_audit_lines_total, "", (int64_t)stats.lines);
+	send_one(METRIC_audit_bytes_total, "", (int64_t)stats.bytes);
+	send_one(METRIC_audit_lost_total, "", (int64_t)stats.lost);
+	send_one(METRIC_audit_checkpoints_total, "", (int64_t)stats.checkpoints);
+	send_one(METRIC_audit_syslog_lost_total, "", (int64_t)stats.syslog_lost);
+	send_one(METRIC_audit_lag_seconds, "", stats.lag_us > 0 ? stats.lag_us : 0);
+	send_one(METRIC_audit_stuck, "", stats.stuck != 0);
+}
+
 void
 metrics_send(uint64_t id)
 {
@@ -198,4 +214,5 @@ metrics_send(uint64_t id)
 	send_pool();
 	send_engine();
 	send_values(METRIC_egress_connections_total, 0, "", verdicts, DIAL_FAILED + 1);
+	send_audit();
 }

@@ -14,6 +14,8 @@
 #include "managerd/request.h"
 #include "managerd/snap.h"
 
+#define FAILURES_A_SECOND 10 /* lines about them in the log */
+
 void
 request_begin(struct request *rq, uint64_t id, const struct m_ask *ask, const struct key *key,
     uint8_t scope, const char *action)
@@ -27,12 +29,12 @@ request_begin(struct request *rq, uint64_t id, const struct m_ask *ask, const st
 	memcpy(rq->addr, ask->addr, sizeof(rq->addr));
 	rq->detail = ask->detail;
 	rq->action = action;
+	rq->began_us = time_boot_us();
+	strlcpy(rq->request_id, ask->request_id, sizeof(rq->request_id));
 	if (action == NULL)
 		return;
 	strlcpy(rq->key_name, key->k.name, sizeof(rq->key_name));
 	strlcpy(rq->peer, ask->peer, sizeof(rq->peer));
-	strlcpy(rq->request_id, ask->request_id, sizeof(rq->request_id));
-	rq->began_us = time_boot_us();
 }
 
 int
@@ -45,6 +47,25 @@ void
 request_target(struct request *rq, const char *prefix, uint64_t id)
 {
 	id_text(rq->target, prefix, id);
+}
+
+/* What is the server's or the engine's fault, with the id that the client knows it by. */
+static void
+failure_log(const struct request *rq, uint32_t status, const char *text)
+{
+	static int64_t second;
+	static unsigned lines;
+	const char *before;
+
+	if (time_boot_us() / 1000000 != second) {
+		second = time_boot_us() / 1000000;
+		lines = 0;
+	}
+	if (status < 500 || ++lines > FAILURES_A_SECOND)
+		return;
+	before = log_request(rq->request_id);
+	log_warnx("%u %s", status, text);
+	log_request(before);
 }
 
 static void
@@ -60,6 +81,8 @@ reply_send(struct request *rq, uint32_t status, uint32_t retry_after, const char
 		n = 0;
 	if (n >= (int)sizeof(text))
 		n = sizeof(text) - 1;
+	text[n] = '\0';
+	failure_log(rq, status, text);
 	if (rq->id != 0)
 		send_REPLY(mgr.apid, rq->id, &m, text, n, -1);
 	rq->id = 0;

@@ -1,5 +1,6 @@
 /* Makes snapshots: the session writes a file that managerd opened; when it is whole it becomes one
  * with its record. */
+#include <bsd/string.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ snapshot_send(struct box *box, struct job *job)
 	struct m_s_snapshot m = {.max_bytes = CFG(MAX_SNAPSHOT_BYTES)};
 	int fd;
 
+	strlcpy(m.request_id, job->rq.request_id, sizeof(m.request_id));
 	if (box->snapshot != NULL) {
 		TAILQ_INSERT_TAIL(&box->waiting, job, entry);
 		box->nwaiting++;
@@ -84,7 +86,9 @@ snapshot_finish(struct box *box, struct job *job, const struct m_s_snapped *m)
 	}
 	if (snapfile_commit(snap->id, m->stored_bytes) == -1 || snap_save(snap) == -1) {
 		saved = errno;
+		log_request(job->rq.request_id);
 		log_warn("a snapshot cannot be kept");
+		log_request(NULL);
 		snapfile_abandon(snap->id);
 		snapfile_remove(snap->id);
 		errno = saved;

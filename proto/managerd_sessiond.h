@@ -67,7 +67,8 @@ struct m_s_end {
 
 /* fd: an empty file, open for writing, in which the zstd stream goes */
 struct m_s_snapshot {
-	int64_t max_bytes; /* of tar */
+	int64_t max_bytes;   /* of tar */
+	char request_id[72]; /* for the log */
 };
 
 /* fd: the file, open for reading */

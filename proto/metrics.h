@@ -91,7 +91,18 @@
 	X(MANAGERD, engine_failures_total, COUNTER, ONE, CALL, NONE,                               \
 	    "Calls that the engine failed; not those that asked for what may not be.")             \
 	X(MANAGERD, egress_connections_total, COUNTER, ONE, VERDICT, NONE,                         \
-	    "Connections that left sandboxes, or were not let out.")
+	    "Connections that left sandboxes, or were not let out.")                               \
+	X(MANAGERD, audit_lines_total, COUNTER, ONE, NONE, NONE, "Lines of the audit log.")        \
+	X(MANAGERD, audit_bytes_total, COUNTER, ONE, NONE, NONE, "Their bytes.")                   \
+	X(MANAGERD, audit_lost_total, COUNTER, ONE, NONE, NONE,                                    \
+	    "Lines of the audit log that found no room on the disk.")                              \
+	X(MANAGERD, audit_checkpoints_total, COUNTER, ONE, NONE, NONE,                             \
+	    "Signed checkpoints of the audit log.")                                                \
+	X(MANAGERD, audit_syslog_lost_total, COUNTER, ONE, NONE, NONE,                             \
+	    "Copies of its lines that syslog did not take.")                                       \
+	X(MANAGERD, audit_lag_seconds, GAUGE, MICRO, NONE, NONE,                                   \
+	    "Age of its oldest line that is not durable yet.")                                     \
+	X(MANAGERD, audit_stuck, GAUGE, ONE, NONE, NONE, "1 when it cannot be written.")
 
 /* Upper bounds of the buckets of every histogram: X(millionths of a second, as text). */
 #define METRIC_BUCKETS(X) \

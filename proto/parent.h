@@ -41,7 +41,8 @@ struct m_setup {
 	uint8_t unfiltered; /* the packet filter rules for sandboxes are not known to be loaded */
 	uint32_t log_level;
 	uint8_t instance; /* enum instance_rule, for managerd */
-	uint8_t pad2[3];
+	uint8_t log_json;
+	uint8_t pad2[2];
 }; /* tail: the path of ROOT_DIR / ROOT_SOCKET, or nothing */
 
 struct m_config {
@@ -69,7 +70,8 @@ struct m_session_over {
 	uint32_t pad;
 };
 
-/* P_PING: to those that live long, from their P_READY on: is the loop alive? */
+/* P_PING: to those that live long, from their P_READY on: is the loop alive? P_STATE: to all, at
+ * SIGUSR1: tell the log what you are doing. */
 /*     from    message        payload                tail               fd */
 #define PARENT_CHILD(X)                                                  \
 	X(PARENT, P_SETUP, struct m_setup, PARENT_PATH_MAX, FD_NONE)     \
@@ -77,7 +79,8 @@ struct m_session_over {
 	X(PARENT, P_START, struct m_none, 0, FD_NONE)                    \
 	X(CHILD, P_READY, struct m_ready, 0, FD_NONE)                    \
 	X(PARENT, P_PING, struct m_none, 0, FD_NONE)                     \
-	X(CHILD, P_PONG, struct m_none, 0, FD_NONE)
+	X(CHILD, P_PONG, struct m_none, 0, FD_NONE)                      \
+	X(PARENT, P_STATE, struct m_none, 0, FD_NONE)
 
 /* P_KEYS: the key file, open for reading; right behind P_START and at SIGHUP. */
 #define PARENT_MANAGERD(X)                                           \

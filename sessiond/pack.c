@@ -24,6 +24,7 @@
 
 struct pack {
 	int fd;
+	char request_id[72]; /* for the log; "": not known */
 	ZSTD_CCtx *c;
 	ZSTD_DCtx *d;
 	struct sha256 *sum;
@@ -57,15 +58,20 @@ pack_new(int fd, const struct m_s_snapshot *snapshot, const struct m_s_restore *
 {
 	struct pack *p;
 
-	if (!pack_fd_valid(fd, snapshot != NULL) || (snapshot != NULL && snapshot->max_bytes < 0) ||
+	if (!pack_fd_valid(fd, snapshot != NULL) ||
+	    (snapshot != NULL &&
+		(snapshot->max_bytes < 0 ||
+		    memchr(snapshot->request_id, '\0', sizeof(snapshot->request_id)) == NULL)) ||
 	    (restore != NULL && restore->size_bytes < 0))
 		return NULL;
 	if ((p = calloc(1, sizeof(*p))) == NULL)
 		fatal("snapshot");
 	p->fd = fd;
 	p->left = 1;
-	if (snapshot != NULL)
+	if (snapshot != NULL) {
 		p->size = snapshot->max_bytes;
+		memcpy(p->request_id, snapshot->request_id, sizeof(p->request_id));
+	}
 	if (restore != NULL) {
 		p->size = restore->size_bytes;
 		memcpy(p->want, restore->sha256, sizeof(p->want));
@@ -145,7 +151,9 @@ pack_write(struct pack *p, size_t len)
 		if (n == -1 && (errno == ENOSPC || errno == EDQUOT))
 			return 507;
 		if (n == -1) {
+			log_request(p->request_id);
 			log_warn("snapshot: write");
+			log_request(NULL);
 			return 500;
 		}
 		at += (size_t)n;
@@ -166,7 +174,9 @@ pack_compress(struct pack *p, const void *data, size_t len, ZSTD_EndDirective en
 		out.pos = 0;
 		left = ZSTD_compressStream2(p->c, &out, &in, end);
 		if (ZSTD_isError(left)) {
+			log_request(p->request_id);
 			log_warnx("snapshot: zstd: %s", ZSTD_getErrorName(left));
+			log_request(NULL);
 			return 500;
 		}
 		if ((status = pack_write(p, out.pos)) != 0)
@@ -221,7 +231,9 @@ pack_snapped(struct job *j)
 
 	status = pack_compress(p, NULL, 0, ZSTD_e_end);
 	if (status == 0 && fsync(p->fd) == -1) {
+		log_request(p->request_id);
 		log_warn("snapshot: fsync");
+		log_request(NULL);
 		status = errno == ENOSPC || errno == EDQUOT ? 507 : 500;
 	}
 	if (status != 0) {

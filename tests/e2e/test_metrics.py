@@ -1,4 +1,5 @@
-"""GET /metrics of a whole server: what it says of what there is, and Prometheus itself, which scrapes it and reads the rules."""
+"""What an operator sees of a whole server: GET /metrics, which Prometheus itself scrapes, the rules for alerts, the log as JSON, request ids
+in it, and the state at SIGUSR1."""
 
 import hashlib
 import json
@@ -227,3 +228,60 @@ def test_rules_are_sound_and_speak_of_metrics_that_there_are():
     assert p.returncode == 0 and "SUCCESS" in p.stdout, p.stdout + p.stderr
     named = {re.sub(r"_(bucket|sum|count)$", "", n) for n in re.findall(r"agent_sandbox_\w+", RULES.read_text())}
     assert named and named <= NAMES
+
+
+def objects(server):
+    """The lines of the log; the last one may be half written still."""
+    return [json.loads(x) for x in server.log.read_text().split("\n")[:-1]]
+
+
+def test_log_as_json_is_one_object_a_line_of_every_program(own):
+    server = own(LOG_FORMAT="json", LOG_LEVEL="debug")
+    box = server.api.create(memory_mb=64)
+    box.exec("true")
+    server.process.send_signal(signal.SIGUSR1)
+    programs = {"agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "keyd", "sessiond"}
+    assert wait_until(lambda: {o["program"] for o in objects(server)} >= programs), server.tail()
+    for o in objects(server):
+        assert set(o) - {"request_id"} == {"time", "level", "program", "pid", "message"}
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", o["time"]) and o["level"] in ("debug", "info", "warning")
+    assert {o["pid"] for o in objects(server) if o["program"] == "apid"} == set(server.pids()["apid"])
+
+
+def test_a_request_is_found_by_its_id_in_the_log_of_each_program(faulty, own):
+    server = own(LOG_FORMAT="json", LOG_LEVEL="debug", socket_path=faulty.path)
+
+    def told(id, program):
+        return [o["message"] for o in objects(server) if o.get("request_id") == id and o["program"] == program]
+
+    answer = server.api.note(server.api.ask("POST", "/v1/sandboxes", json={"memory_mb": 64}, headers={"X-Request-Id": "make-1"}))
+    assert answer.status_code == 201
+    assert wait_until(lambda: told("make-1", "managerd") and told("make-1", "apid"))
+    assert f"sandbox {answer.json()['id']} is ready" in told("make-1", "managerd")[0] and "201" in told("make-1", "apid")[0]
+    faulty.fail("/containers/create")
+    answer = server.api.ask("POST", "/v1/sandboxes", json={"memory_mb": 64}, headers={"X-Request-Id": "make-2"})
+    check_error(answer, 502)
+    assert wait_until(lambda: told("make-2", "managerd"))
+    assert answer.json()["error"]["message"] in told("make-2", "managerd")[0], "the engine's failure, by the id that the client has"
+    faulty.fail(None)
+
+
+def test_state_at_sigusr1_is_told_by_every_program_and_ends_none(own):
+    server = own()
+    box = server.api.create(memory_mb=64)
+    stream = box.stream("sleep 60")
+    pids = server.pids()
+    server.process.send_signal(signal.SIGUSR1)
+
+    def states():
+        return re.findall(r"^\S+ ([\w-]+)\[\d+\]: info: (?:\S+: )?state: (.*)$", server.tail(1 << 20), re.M)
+
+    programs = {"agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "keyd", "sessiond"}
+    assert wait_until(lambda: {p for p, _ in states()} >= programs), server.tail()
+    assert wait_until(lambda: any("audit log" in text for _, text in states()))
+    said = {text for program, text in states() if program == "managerd"}
+    assert any("1 running, 0 stopped" in text for text in said) and any("requests: 1 running" in text for text in said)
+    assert any(f"the oldest, of {box.id}, runs for" in text for text in said)
+    assert server.pids() == pids and server.api.healthy()
+    stream.close()
+    box.delete()

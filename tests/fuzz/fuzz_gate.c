@@ -1,7 +1,7 @@
 // link: apid/apid.o apid/archive.o apid/auth.o apid/browser.o apid/chunk.o apid/cors.o apid/data.o
 // link: apid/env.o apid/exec.o apid/exec_request.o apid/files.o apid/gate.o apid/gate_body.o
 // link: apid/gate_head.o apid/gate_listen.o apid/gate_peer.o apid/gate_tls.o apid/head.o
-// link: apid/health.o apid/json_in.o apid/json_out.o apid/keyd.o apid/keyless.o
+// link: apid/gate_metrics.o apid/metrics.o apid/metrics_get.o apid/metrics_text.o apid/health.o apid/json_in.o apid/json_out.o apid/keyd.o apid/keyless.o
 // link: apid/keyless_sign.o apid/list.o apid/managerd.o apid/object.o apid/output.o apid/pages.o
 // link: apid/path.o apid/peer.o apid/places.o apid/hold.o apid/proxy_header.o apid/req.o apid/req_in.o
 // link: apid/route.o apid/run.o apid/run_request.o apid/sandboxes.o apid/snapshots.o apid/stream.o

@@ -1,9 +1,12 @@
+// link: -ljansson
 /* A log line is one write, cannot be forged or overlong, and leaves errno alone; fatal texts end
  * with their status. */
 #include "tests/unit/forked.h"
 
 #include <errno.h>
 #include <sys/socket.h>
+
+#include <jansson.h>
 
 #include "common/log.h"
 
@@ -147,6 +150,103 @@ fatal_ends_with_its_status(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void
+lines_about_a_request_carry_its_id(void **state)
+{
+	(void)state;
+	assert_null(log_request("req_1"));
+	log_info("a");
+	assert_non_null(strstr(line(), "info: req_1: a"));
+	assert_string_equal(log_request(NULL), "req_1");
+	log_info("b");
+	assert_non_null(strstr(line(), "info: b"));
+}
+
+/* The one line that is there, as JSON. */
+static json_t *
+object(void)
+{
+	static char buf[2 * LOG_LINE_MAX];
+	ssize_t n = recv(lines, buf, sizeof(buf), MSG_DONTWAIT);
+	json_t *o;
+
+	assert_in_range(n, 1, LOG_LINE_MAX);
+	assert_int_equal(buf[n - 1], '\n');
+	assert_ptr_equal(memchr(buf, '\n', (size_t)n), buf + n - 1);
+	o = json_loadb(buf, (size_t)n, 0, NULL);
+	assert_non_null(o);
+	assert_string_equal(json_string_value(json_object_get(o, "program")), "prog");
+	assert_int_equal(json_integer_value(json_object_get(o, "pid")), getpid());
+	return o;
+}
+
+static void
+said(const char *message, const char *id)
+{
+	json_t *o = object();
+
+	assert_string_equal(json_string_value(json_object_get(o, "message")), message);
+	if (id == NULL)
+		assert_null(json_object_get(o, "request_id"));
+	else
+		assert_string_equal(json_string_value(json_object_get(o, "request_id")), id);
+	json_decref(o);
+}
+
+static void
+any_bytes_make_one_valid_object_a_line(void **state)
+{
+	static char all[256], rest[3 * LOG_LINE_MAX];
+	json_t *o;
+	int i;
+
+	(void)state;
+	log_set_json(1);
+	log_info("%s", "a \"b\" \\ \n\r\t\x01\x7f caf\xc3\xa9 \xf0\x9f\x90\x8d");
+	said("a \"b\" \\ \n\r\t\x01\x7f caf\xc3\xa9 \xf0\x9f\x90\x8d", NULL);
+	log_info("%s", "\xff\xc3(\xed\xa0\x80\xf0\x80\x80\x80\xe2\x82");
+	said("\xef\xbf\xbd\xef\xbf\xbd("
+	     "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef"
+	     "\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd",
+	    NULL);
+	for (i = 1; i < 256; i++)
+		all[i - 1] = (char)i;
+	log_warnx("%s", all);
+	json_decref(object());
+	for (i = 1; i < 256; i++) {
+		memset(rest, i, sizeof(rest) - 1);
+		log_info("%s", rest);
+		json_decref(object());
+	}
+	errno = ENOENT;
+	log_warn("open");
+	assert_int_equal(errno, ENOENT);
+	o = object();
+	assert_string_equal(json_string_value(json_object_get(o, "level")), "warning");
+	assert_string_equal(
+	    json_string_value(json_object_get(o, "message")), "open: No such file or directory");
+	json_decref(o);
+	log_set_json(0);
+}
+
+static void
+a_request_id_of_any_bytes_leaves_room_for_the_message(void **state)
+{
+	char id[72];
+
+	(void)state;
+	log_set_json(1);
+	memset(id, 1, sizeof(id) - 1);
+	id[64] = '\0';
+	log_request(id);
+	log_info("hello");
+	said("hello", id);
+	log_request(NULL);
+	log_info("hello");
+	said("hello", NULL);
+	log_set_json(0);
+}
+
 int
 main(void)
 {
@@ -157,6 +257,9 @@ main(void)
 	    TEST(errno_is_told_and_kept),
 	    TEST(a_level_hides_what_is_below_it),
 	    TEST(fatal_ends_with_its_status),
+	    TEST(lines_about_a_request_carry_its_id),
+	    TEST(any_bytes_make_one_valid_object_a_line),
+	    TEST(a_request_id_of_any_bytes_leaves_room_for_the_message),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -250,7 +250,7 @@ is_parents(size_t channel)
 static int
 is_common(uint32_t type)
 {
-	return type > PARENT_CHILD_BASE && type <= MSG_P_PONG;
+	return type > PARENT_CHILD_BASE && type <= MSG_P_STATE;
 }
 
 static void
