@@ -150,6 +150,7 @@ what_is_no_entry_is_refused_with_a_reason(void **state)
 	    {"::/129", "bits"},
 	    {"::ffff:1.0.0.0/95", "bits"},
 	    {"2001:db8::1/32", "must be 0"},
+	    {"[]", "IPv6"},
 	    {"[::1", "IPv6"},
 	    {"[::1]80", "IPv6"},
 	    {"[::1]:", "a port is"},
@@ -167,6 +168,9 @@ what_is_no_entry_is_refused_with_a_reason(void **state)
 		if (strstr(why, bad[i][1]) == NULL)
 			fail_msg("\"%s\": %s", bad[i][0], why);
 	}
+	/* What stands behind the end is not looked at. */
+	assert_int_equal(egress_entry("*example.com", 0, &e, &why), -1);
+	assert_null(strstr(why, "wildcard"));
 }
 
 static void
