@@ -117,7 +117,8 @@ class Soak:
     def rows(self):
         """The table's rows, and whether the programs' are judged."""
         calm = [s for s in self.samples["calm"] if s.cycle >= min(WARM, self.cycles // 4)]
-        return judge_programs(calm), judge_left(self.samples["calm"][:1] + self.samples["kills"]), self.cycles >= JUDGED
+        left = judge_left([*self.samples["calm"], *self.samples["kills"]], self.faults.counts["engine"] > 0)
+        return judge_programs(calm), left, self.cycles >= JUDGED
 
     def close(self):
         """What ends is ended in order, what does not is a failure."""
