@@ -154,6 +154,24 @@ judge_limits(const json_t *info)
 		    "the engine cannot limit swap: a sandbox may use as much again as its memory");
 }
 
+/* gVisor loads the filter that a container comes with only when it is told to. */
+static void
+judge_gvisor(const json_t *runtime)
+{
+	const json_t *arg;
+	size_t i;
+
+	json_array_foreach (json_object_get(runtime, "runtimeArgs"), i, arg) {
+		const char *text = json_is_string(arg) ? json_string_value(arg) : "";
+
+		if (strcmp(text, "--oci-seccomp") == 0 || strcmp(text, "--oci-seccomp=true") == 0)
+			return;
+	}
+	doctor_say(FINDING_WEAK,
+	    "gVisor has no system call filter inside: give runsc the argument --oci-seccomp "
+	    "(runtimeArgs in /etc/docker/daemon.json)");
+}
+
 static void
 judge_runtime(const struct settings *s, const json_t *info)
 {
@@ -171,6 +189,8 @@ judge_runtime(const struct settings *s, const json_t *info)
 	else
 		doctor_say(FINDING_OK, "runtimes:%s; sandboxes use %s", list,
 		    *want != '\0' ? want : text_of(info, "DefaultRuntime"));
+	if (strstr(want, "runsc") != NULL && (value = json_object_get(runtimes, want)) != NULL)
+		judge_gvisor(value);
 }
 
 /* Profiles that the engine puts around every container. */

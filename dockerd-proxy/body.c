@@ -92,9 +92,8 @@ put_limits(json_t *h, const struct m_d_create *m)
 	int64_t pids = clamp(m->pids_limit, 8, proxy.config->num[CFG_MAX_PIDS_LIMIT]);
 	json_t *limits = json_pack("[oo]", ulimit("core", 0, 0), ulimit("nofile", 1024, 4096));
 
-	/* gVisor counts its own threads too, but has user ids of its own: there a ulimit is the
-	 * sandbox's limit. */
-	if (strstr(proxy.config->str[CFG_DOCKER_RUNTIME], "runsc") != NULL) {
+	/* gVisor counts its own threads, too; but there a ulimit is one sandbox's. */
+	if (proxy.sentry) {
 		json_array_append_new(limits, ulimit("nproc", pids, pids));
 		pids = pids * 4 + 1024;
 	}
@@ -125,7 +124,8 @@ host_config(const struct m_d_create *m, const char *volume)
 
 	put(h, "CapDrop", json_pack("[s]", "ALL"));
 	put(h, "SecurityOpt",
-	    json_pack("[so]", "no-new-privileges:true", json_sprintf("seccomp=%s", embed_seccomp)));
+	    json_pack("[so]", "no-new-privileges:true",
+		json_sprintf("seccomp=%s", proxy.sentry ? embed_seccomp_sentry : embed_seccomp)));
 	put(h, "ReadonlyRootfs", json_boolean(m->read_only));
 	put(h, "NetworkMode",
 	    json_string(m->network ? proxy.config->str[CFG_NETWORK_NAME] : "none"));

@@ -118,7 +118,7 @@ has_own_ipc(json_t *answer)
 		    strncmp(text, "name=userns", 11) == 0)
 			return 0;
 	}
-	return strstr(proxy.config->str[CFG_DOCKER_RUNTIME], "runsc") == NULL;
+	return !proxy.sentry;
 }
 
 /* What is asked of an engine before it is used. */
@@ -135,6 +135,7 @@ abilities(json_t *answer)
 	if (runtime[0] != '\0' &&
 	    json_object_get(json_object_get(answer, "Runtimes"), runtime) == NULL)
 		fatal_config("DOCKER_RUNTIME: the container engine has no runtime \"%s\"", runtime);
+	proxy.sentry = strstr(runtime, "runsc") != NULL;
 	proxy.own_ipc = has_own_ipc(answer);
 	proxy.nano_cpus = json_integer_value(json_object_get(answer, "NCPU")) * 1000000000;
 	if (proxy.nano_cpus <= 0)

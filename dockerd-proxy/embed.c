@@ -1,5 +1,4 @@
-/* What dockerd-proxy brings along: sandbox-init, the containers' seccomp profile, and the tar that
- * carries the former. */
+/* What dockerd-proxy brings along: sandbox-init, in a tar, and the containers' seccomp profiles. */
 #include "dockerd-proxy/proxy.h"
 
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 EMBED(embed_init, INIT_PATH);
 EMBED(embed_seccomp, SECCOMP_PATH);
+EMBED(embed_seccomp_sentry, SECCOMP_SENTRY_PATH);
 
 const char embed_init_sha256[] = INIT_SHA256;
 

@@ -33,6 +33,7 @@ extern struct proxy {
 	int minor;             /* of the API version spoken: 1.minor */
 	int64_t nano_cpus;     /* all that the engine's host has */
 	int own_ipc;           /* it may set the kernel's settings for an IPC namespace */
+	int sentry;            /* sandboxes have gVisor's kernel */
 	char arch[32];         /* of its images */
 } proxy;
 
@@ -142,8 +143,7 @@ void attach_abort(void);
 /* body.c: the only bodies that exist, from typed fields. */
 json_t *body_sandbox(const struct m_d_create *, const char *volume);
 void body_hosts(json_t *sandbox, const char *names, size_t len);
-json_t *
-body_sweeper(const struct m_d_create *, const char *volume); /* its init empties /workspace */
+json_t *body_sweeper(const struct m_d_create *, const char *volume); /* empties /workspace */
 json_t *body_update(const struct m_d_update *);
 json_t *body_helper(const char *base_id);
 json_t *body_commit(const char *key);
@@ -151,9 +151,8 @@ json_t *body_volume(const char *name, int pool);
 json_t *body_network(void);
 
 /* embed.c */
-extern const char embed_init[], embed_seccomp[], embed_init_sha256[];
+extern const char embed_init[], embed_seccomp[], embed_seccomp_sentry[], embed_init_sha256[];
 extern const uint64_t embed_init_size;
-void *
-tar_make(size_t *len); /* a ustar of what a prepared image has more than its base; free() it */
+void *tar_make(size_t *len); /* a ustar of what a prepared image has more; free() it */
 
 #endif

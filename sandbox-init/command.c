@@ -63,7 +63,7 @@ command_run(const struct args *a, int *missing)
 	sigset_t none;
 	int error;
 
-	close_range(3, ~0U, 0);
+	close_range(3, INT_MAX, 0); /* gVisor refuses what is more */
 	prctl(PR_SET_DUMPABLE, 1);
 	offer_to_oom_killer();
 	setsid();

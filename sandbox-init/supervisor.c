@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,7 +180,7 @@ supervisor_run(const struct spawn *s)
 	dup2(s->err, 2);
 	if (s->report != REPORT_FD)
 		dup3(s->report, REPORT_FD, O_CLOEXEC);
-	close_range(REPORT_FD + 1, ~0U, 0);
+	close_range(REPORT_FD + 1, INT_MAX, 0); /* gVisor refuses more */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (s->must_exist && (missing = shared_word()) == NULL) {
 		send_report(REPORT_FAILED, ENOMEM);

@@ -1,5 +1,6 @@
 /* Starts a worker process and, inside it, reports its end. */
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -20,7 +21,7 @@ arrange(int data, int control, int folder)
 	for (i = 0; i < 3; i++)
 		dup2(fds[i], WORKER_DATA + i);
 	close_range(0, 2, 0);
-	close_range(WORKER_FOLDER + 1, ~0U, 0);
+	close_range(WORKER_FOLDER + 1, INT_MAX, 0);
 }
 
 pid_t

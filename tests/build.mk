@@ -38,7 +38,7 @@ $(HOSTILE)/obj/gen/init_sha256.h: $(HOSTILE)/init
 	echo "#define INIT_SHA256 \"$$(sha256sum < $< | cut -c1-64)\"" > $@
 $(HOSTILE)/obj/embed.o: dockerd-proxy/embed.c $(HOSTILE)/init $(HOSTILE)/obj/gen/init_sha256.h $(BUILD)/gen/seccomp.json
 	$(CC) -I$(HOSTILE)/obj/gen $(ALL_CFLAGS) -DINIT_PATH='"$(HOSTILE)/init"' \
-		-DSECCOMP_PATH='"$(BUILD)/gen/seccomp.json"' -c -o $@ $<
+		-DSECCOMP_PATH='"$(BUILD)/gen/seccomp.json"' -DSECCOMP_SENTRY_PATH='"$(BUILD)/gen/seccomp-sentry.json"' -c -o $@ $<
 $(HOSTILE)/dockerd-proxy: $(HOSTILE)/obj/embed.o $(filter-out %/embed.o,$(DOCKERD_PROXY_OBJS)) \
 		$(addprefix $(BUILD)/obj/,common/uhttp.o common/image_ref.o) $(EGRESS) $(COMMON_EVENT)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -levent_core -ljansson -lcurl -lbsd
@@ -90,7 +90,7 @@ WITHOUT_egressd = $(EGRESSD_OBJS) $(EGRESS) $(COMMON_EVENT)
 .PHONY: without
 without:
 	@for s in $(SOURCES); do \
-		$(CC) $(ALL_CFLAGS) -DINIT_PATH='"$(INIT)"' -DSECCOMP_PATH='"$(WITHOUT)/seccomp.json"' \
+		$(CC) $(ALL_CFLAGS) -DINIT_PATH='"$(INIT)"' -DSECCOMP_PATH='"$(WITHOUT)/seccomp.json"' -DSECCOMP_SENTRY_PATH='"$(WITHOUT)/seccomp.json"' \
 			-Wno-error -MF /dev/null -c -o "$(WITHOUT)/$${s%.c}.o" "$(WITHOUT)/$$s" || exit 1; done
 	@$(CC) $(ALL_LDFLAGS) -o $(TO) $(SOURCES:%.c=$(WITHOUT)/%.o) \
 		$(filter-out $(SOURCES:%.c=$(BUILD)/obj/%.o),$(WITHOUT_$(PROGRAM))) \

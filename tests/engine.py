@@ -2,7 +2,7 @@
 """A Docker engine of one's own: namespaces, data, socket and cgroups apart from everything else on the machine.
 
 Its processes live in one PID, mount and network namespace, so that ending the first of them ends all. Used by the
-runner and the tests as a class; by hand:  tests/engine.py start DIR [--version 26.1] [--live-restore] | load DIR | stop DIR
+runner and the tests as a class; by hand:  tests/engine.py start DIR [--version 26.1|gvisor] [--live-restore] | load DIR | stop DIR
 """
 
 import http.client
@@ -41,10 +41,13 @@ class UnixHttp(http.client.HTTPConnection):
 
 
 class Engine:
-    """dir holds everything; version is "host" (the installed dockerd) or that of a folder made by tests/tools/rootfs."""
+    """dir holds everything; version is "host" (the installed dockerd), that of a folder made by tests/tools/rootfs, or "gvisor": Docker 26.1
+    with gVisor's runsc beside its own runtime. The default is what the run is for."""
 
-    def __init__(self, dir, version="host", size=None):
-        self.dir, self.version, self.size = Path(dir), version, size
+    def __init__(self, dir, version=None, size=None):
+        self.dir, self.version, self.size = Path(dir), version or os.environ.get("AS_TEST_ENGINE_VERSION", "host"), size
+        self.root = None if self.version == "host" else ROOTFS / {"gvisor": "26.1"}.get(self.version, self.version)
+        self.runtime = "runsc" if self.version == "gvisor" else ""
         self.sock = self.dir / "docker.sock"
         self.url = f"unix://{self.sock}"
         self.cgroup = "/as-test-" + self.dir.parent.name + "-" + self.dir.name
@@ -85,12 +88,11 @@ class Engine:
         setup = "ip link set lo up && "
         if self.size:
             setup += f"mount -t tmpfs -o size={self.size} engine {self.dir}/data && "
-        if self.version != "host":
-            root = ROOTFS / self.version
+        if root := self.root:
             bind = " && ".join(f"mount --rbind /{d} {root}/{d}" for d in ("proc", "sys", "dev"))
             setup += (
                 f"mount --bind {root} {root} && {bind} && mount -t tmpfs run {root}/run && mkdir -p {root}{self.dir} && "
-                f"mount --bind {self.dir} {root}{self.dir} && mkdir -p {root}/.old && cd {root} && pivot_root . .old && "
+                f"mount --rbind {self.dir} {root}{self.dir} && mkdir -p {root}/.old && cd {root} && pivot_root . .old && "
                 "umount -l /.old && cd / && "
             )
         # While it waits for its sleep, a shell reaps whatever else ends.
@@ -119,7 +121,7 @@ class Engine:
         command = [
             "nsenter", f"-t{self.holder()}", "-n", "-m", "-p", "--",
             "dockerd", "--data-root", f"{self.dir}/data", "--exec-root", f"{self.dir}/exec", "-H", self.url,
-            "-p", f"{self.dir}/pid", "--bridge=none", "--cgroup-parent", self.cgroup, *self.options,
+            "-p", f"{self.dir}/pid", "--bridge=none", "--cgroup-parent", self.cgroup, *self._runtimes(), *self.options,
         ]  # fmt: skip
         env = {"PATH": "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin", "HOME": "/root", "TMPDIR": str(self.dir)}
         if self.version != "host":
@@ -141,6 +143,15 @@ class Engine:
             return r.status, r.read()
         finally:
             c.close()
+
+    def _runtimes(self):
+        """gVisor without a network of its own: this version of it takes the namespaces of newer kernels for the host's, and refuses."""
+        if not self.runtime:
+            return []
+        path = self.dir / "daemon.json"
+        arguments = ["--platform=systrap", "--network=none", "--oci-seccomp"]
+        path.write_text(json.dumps({"runtimes": {self.runtime: {"path": "/usr/bin/runsc", "runtimeArgs": arguments}}}))
+        return ["--config-file", str(path)]
 
     def call(self, method, path, body=None, timeout=30):
         data = json.dumps(body) if body is not None else None
@@ -273,7 +284,7 @@ def _quote(text):
 def main(argv):
     verb, where, options = argv[0], Path(argv[1]).resolve(), argv[2:]
     if verb == "start":
-        version = "host"
+        version = None
         if "--version" in options:
             at = options.index("--version")
             version = options[at + 1]

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from harness import FRONT, Engine, FaultySocket, Server  # noqa: E402
+from harness import FRONT, GVISOR, Engine, FaultySocket, Server  # noqa: E402
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "core: also run against the other engine")
     config.addinivalue_line("markers", "limit(seconds): a test may take longer than the usual 120 s")
+    config.addinivalue_line("markers", "not_gvisor(why): what gVisor cannot do")
     config.addinivalue_line(
         "markers", "gate: about the server's own port, HTTP parser or answers that a proxy gives itself; not behind one"
     )
@@ -23,6 +24,9 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     """Behind nginx the port and the parser are nginx's; and some tests are the same whatever stands in front of other servers."""
+    for item in items if GVISOR else []:
+        if mark := item.get_closest_marker("not_gvisor"):
+            item.add_marker(pytest.mark.skip(reason="gVisor: " + mark.args[0]))
     out = [name for name, stays in (("gate", FRONT.gate), ("bare", FRONT.bare)) if not stays]
     if theirs := [item for item in items if any(map(item.get_closest_marker, out))]:
         items[:] = [item for item in items if item not in theirs]
@@ -60,7 +64,7 @@ def engine(tmp_path_factory):
     if given:
         yield Engine.at(given)
         return
-    e = Engine(Path("/tmp") / f"as-e2e-{os.getpid()}" / "engine", version=os.environ.get("AS_TEST_ENGINE_VERSION", "host"))
+    e = Engine(Path("/tmp") / f"as-e2e-{os.getpid()}" / "engine")
     try:
         e.start()
         e.load_images()

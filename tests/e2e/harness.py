@@ -26,6 +26,8 @@ from machine import alive, descendants, descriptors, free_port, kib, link, proce
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
 KEY = "e2e-key-0123456789abcdef"
 MEMBER = "agent-sandbox-pool_"
+# Sandboxes have gVisor's kernel: where that is weaker than Linux, a test says so by the mark not_gvisor("why"); docs/ENGINES.md has the list.
+GVISOR = os.environ.get("AS_TEST_ENGINE_VERSION") == "gvisor"
 PROGRAMS = ("agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "keyd", "sessiond")
 CODES = {
     400: "invalid_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 408: "timeout", 409: "conflict",
@@ -289,6 +291,7 @@ class Server:
         self.url = f"{self.front.scheme}://127.0.0.1:{self.port}"
         self.api = Api(self.url)
         self.settings = {"API_KEYS": KEY, "PORT": self.port, "DATA_DIR": self.data, "REAP_INTERVAL_SECONDS": 0.5}
+        self.settings |= {"DOCKER_RUNTIME": engine.runtime} if engine.runtime else {}
         self.settings |= {"POOL": os.environ.get("AS_TEST_POOL", 0)} | self.front.settings(self.port) | settings
         self.docker_host = f"unix://{socket_path}" if socket_path else engine.url
         self.process = None

@@ -87,6 +87,7 @@ def test_create_fork_and_rollback_from_the_pool_are_sandboxes_like_others(pooled
 
 
 @pytest.mark.core
+@pytest.mark.not_gvisor("limits of a running sandbox cannot be changed: only those with the pool's own are claimed")
 def test_limits_of_a_claimed_sandbox_are_those_it_was_given(pooled):
     s = pooled()
     b = s.api.create(memory_mb=700, cpus=0.5, pids_limit=77)

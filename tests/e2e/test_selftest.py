@@ -24,7 +24,7 @@ REBIND = "rebind.example"
 @pytest.fixture(scope="module")
 def private():
     """An engine of its own, since packet filter rules are loaded beside it."""
-    e = Engine(Path("/tmp") / f"as-selftest-{os.getpid()}" / "engine", version=os.environ.get("AS_TEST_ENGINE_VERSION", "host"))
+    e = Engine(Path("/tmp") / f"as-selftest-{os.getpid()}" / "engine")
     try:
         e.start()
         e.load_images()

@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from harness import at_once, check_error, text
+from harness import GVISOR, at_once, check_error, text
 from machine import wait_until
 
 LOOK = """
@@ -30,9 +30,10 @@ mkdir -p d/e/empty 'two words'; echo 1 > d/one; echo 2 > d/e/two; chmod 600 d/on
 ln d/one d/hard; ln d/one hard2; ln -s one d/rel; ln -s /etc/passwd abs; ln -s nowhere dead; touch .dot 'two words/é'
 mkfifo pipe; head -c 1500000 /dev/urandom > big; touch u; chmod 4755 u; mkdir st; chmod 1777 st
 python3 - <<'E'
-import os
+import os; gvisor = '4.4.0' in open('/proc/version').read()
 os.makedirs('/'.join(['p' * 90] * 4)); open('/'.join(['p' * 90] * 4) + '/' + 'é' * 100, 'w').write('x'); open('n' * 255, 'w').close()
-os.setxattr('d/one', 'user.k', b'\0\xff'); os.setxattr('d', 'user.d', b'1'); os.symlink('t' * 300, 'longlink')
+if not gvisor: os.setxattr('d/one', 'user.k', b'\0\xff'); os.setxattr('d', 'user.d', b'1')
+os.symlink('t' * 300, 'longlink')
 with open('sparse', 'wb') as f: f.truncate(100 << 20); f.seek(60 << 20); f.write(b'mid')
 open(b'raw\xff', 'w').close()
 os.utime('d/one', ns=(1_500_000_000_123_456_789,) * 2); os.utime('d/e/empty', ns=(1_400_000_000_000_000_001,) * 2)
@@ -56,7 +57,8 @@ def test_workspace_comes_back_exactly_in_a_rollback_and_in_a_fork(make, api):
     assert after["id"] == b.id and after["source_snapshot_id"] == snap and after["expires_at"] == b.data["expires_at"]
     assert tree(b) == before
     assert b.running("6161.5") == 0 and b.sh("ls /tmp") == ""
-    assert b.python("import os; s = os.stat('sparse'); print(s.st_size, s.st_blocks * 512 < 1 << 20)") == f"{100 << 20} True\n"
+    small = not GVISOR  # there a file's blocks are said to be as many as fit its size
+    assert b.python("import os; s = os.stat('sparse'); print(s.st_size, s.st_blocks * 512 < 1 << 20)") == f"{100 << 20} {small}\n"
     f = api.fork(snap)
     assert tree(f) == before and f.id != b.id and f.data["source_snapshot_id"] == snap
 

@@ -207,6 +207,7 @@ def test_doctor_says_what_would_not_work(tmp_path, engine, word):
         ({"info": INFO | {"SecurityOptions": ["name=seccomp"]}}, "weak", "AppArmor"),
         ({"info": INFO | {"SwapLimit": False}}, "weak", "swap"),
         ({"info": INFO | {"LiveRestoreEnabled": False}}, "note", "no live-restore"),
+        ({"env": {"AGENT_SANDBOX_DOCKER_RUNTIME": "runsc"}}, "weak", "--oci-seccomp"),
         ({"env": {"AGENTBOX_SNAPSHOT_DIR": "/tmp/x"}}, "note", "AGENTBOX_SNAPSHOT_DIR"),
     ],
 )
@@ -214,6 +215,12 @@ def test_doctor_says_what_is_weaker(tmp_path, engine, level, word):
     p = doctor(tmp_path, **engine)
     assert p.returncode == 0 and any(word in line for line in lines(p, level)), p.stdout
     assert any("a distribution may have mended" in line for line in lines(p, "note")) == word.startswith("CVE")
+
+
+def test_doctor_is_content_with_gvisor_that_has_a_filter(tmp_path):
+    runsc = {"path": "/usr/bin/runsc", "runtimeArgs": ["--platform=systrap", "--oci-seccomp"]}
+    p = doctor(tmp_path, info=INFO | {"Runtimes": {"runc": {}, "runsc": runsc}}, env={"AGENT_SANDBOX_DOCKER_RUNTIME": "runsc"})
+    assert p.returncode == 0 and not any("gVisor" in line for line in lines(p, "weak")), p.stdout
 
 
 @pytest.mark.parametrize(

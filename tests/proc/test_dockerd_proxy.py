@@ -1219,6 +1219,8 @@ def test_under_gvisor_a_ulimit_carries_the_process_limit(engine):
         p.container(pids_limit=100)
     host = engine.find("name=agent-sandbox-sb_")[0].json()["HostConfig"]
     assert host["Runtime"] == "runsc" and host["PidsLimit"] > 400 and {"Name": "nproc", "Soft": 100, "Hard": 100} in host["Ulimits"]
+    rules = json.loads(host["SecurityOpt"][1].removeprefix("seccomp="))["syscalls"]
+    assert sum("ioprio_set" in r["names"] for r in rules) == 1, "the filter that gVisor can load"
 
 
 # which engines, and when they are away

@@ -9,8 +9,8 @@ import pytest
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
 
-def compiled(text):
-    return subprocess.run(["awk", "-f", ETC / "seccomp.awk", "-"], input=text, capture_output=True, text=True)
+def compiled(text, *options):
+    return subprocess.run(["awk", *options, "-f", ETC / "seccomp.awk", "-"], input=text, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +139,18 @@ def test_personalities_are_the_usual_ones(profile):
 )  # fmt: skip
 def test_line_that_is_not_understood_fails_the_build(line):
     assert compiled(line + "\n").returncode != 0
+
+
+def test_gvisor_gets_the_same_rules_without_what_is_only_for_priorities(profile):
+    """Its filters have 4,096 instructions at most."""
+    p = compiled((ETC / "seccomp.txt").read_text(), "-v", "sentry=1")
+    assert p.returncode == 0, p.stderr
+    sentry = json.loads(p.stdout)
+    assert sum(len(r["names"]) * (1 + 2 * len(r["args"])) for r in sentry["syscalls"]) < 1000
+    names = {n for r in profile["syscalls"] for n in r["names"]}
+    assert {n for r in sentry["syscalls"] for n in r["names"]} == names
+    free = {"sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "ioprio_set"}
+    for name in names - free:
+        assert [r for r in sentry["syscalls"] if name in r["names"]] == [r for r in profile["syscalls"] if name in r["names"]], name
+    assert verdict(profile, "sched_setaffinity", 1) and not verdict(sentry, "sched_setaffinity", 1)
+    assert verdict(sentry, "prlimit64", 1) and verdict(sentry, "unshare") and verdict(sentry, "clone", 0x10000000)
