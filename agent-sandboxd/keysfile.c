@@ -59,6 +59,8 @@ keys_reload(struct parent *p)
 {
 	char why[KEYS_WHY_MAX];
 
-	if (keys_send(p, why, sizeof(why)) == -1)
-		log_warnx("AGENT_SANDBOX_KEYS_FILE: %s; the keys from before stay", why);
+	if (keys_send(p, why, sizeof(why)) == 0)
+		return;
+	log_warnx("AGENT_SANDBOX_KEYS_FILE: %s; the keys from before stay", why);
+	audit_note(p, NOTE_KEPT, 0, "keys", why);
 }

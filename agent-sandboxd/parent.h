@@ -95,6 +95,7 @@ struct parent {
 	struct process *sessions;
 	size_t nsessions;
 	enum outcome outcome;
+	int died, died_status;          /* program and 1, for the audit log; 0: none has */
 	int killing;                    /* the last step of ending all */
 	int64_t restarts[RESTARTS_MAX]; /* boot time in ms of the counted ones; oldest first */
 	size_t nrestarts;
@@ -140,6 +141,13 @@ void tls_reload(struct parent *);
 void tls_answer(struct process *, struct msg *);
 /* Who does not answer is of no use: then all begins anew. */
 void tls_overdue(struct parent *);
+
+/* audit.c: makes and opens what keyd keeps of the audit log, and sends it. Wrong: EXIT_CONFIG. */
+void audit_send(struct parent *);
+/* What managerd cannot know: for its log. why: NULL, or what was wrong. */
+void audit_note(struct parent *, enum note, int status, const char *text, const char *why);
+/* managerd wants a socket to syslog. */
+void audit_syslog(struct parent *);
 
 /* keysfile.c: opens AGENT_SANDBOX_KEYS_FILE, if there is one, and sends it to managerd. 0, or -1
  * and why. */

@@ -92,7 +92,9 @@ paths_data_dir(struct parent *p)
 	const char *want = p->set.c.str[CFG_DATA_DIR];
 	char real[PATH_MAX];
 	struct stat st;
-	uid_t uid = p->uid[PROG_MANAGERD];
+	uid_t uid = p->uid[PROG_MANAGERD], owner = p->as_root ? 0 : uid;
+	gid_t gid = p->gid[PROG_MANAGERD];
+	mode_t mode = p->as_root ? 01770 : 0700; /* managerd cannot touch what is not its own */
 	int fd;
 
 	if (mkdir(want, 0700) == -1 && errno != EEXIST)
@@ -103,16 +105,14 @@ paths_data_dir(struct parent *p)
 		fatal_config("AGENT_SANDBOX_DATA_DIR: %s: %s", want, strerror(errno));
 	if (strlcpy(p->data_dir, real, sizeof(p->data_dir)) >= sizeof(p->data_dir))
 		fatal_config("AGENT_SANDBOX_DATA_DIR: the path is too long");
-	if (st.st_uid != uid) {
-		if (!is_empty(fd))
-			fatal_config("AGENT_SANDBOX_DATA_DIR: %s belongs to user %u, not to %u, "
-				     "and is not empty",
-			    real, st.st_uid, uid);
-		if (fchown(fd, uid, p->gid[PROG_MANAGERD]) == -1)
-			fatal_config("AGENT_SANDBOX_DATA_DIR: cannot take over %s: %s", real,
-			    strerror(errno));
-	}
-	if ((st.st_mode & 07777) != 0700 && fchmod(fd, 0700) == -1)
+	if (st.st_uid != uid && (st.st_uid != owner || st.st_gid != gid) && !is_empty(fd))
+		fatal_config("AGENT_SANDBOX_DATA_DIR: %s belongs to user %u, not to %u, and is "
+			     "not empty",
+		    real, st.st_uid, uid);
+	if ((st.st_uid != owner || st.st_gid != gid) && fchown(fd, owner, gid) == -1)
+		fatal_config(
+		    "AGENT_SANDBOX_DATA_DIR: cannot take over %s: %s", real, strerror(errno));
+	if ((st.st_mode & 07777) != mode && fchmod(fd, mode) == -1)
 		fatal_config("AGENT_SANDBOX_DATA_DIR: %s: %s", real, strerror(errno));
 	close(fd);
 }

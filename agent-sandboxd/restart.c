@@ -19,7 +19,7 @@
 #define PAUSE_MS 1000
 static const char option[] = "--resume=";
 
-/* "partial,instance,unfiltered,restarts,time,time…" */
+/* "partial,instance,unfiltered,restarts,died,status,time,time…" */
 void
 restart_parse(struct parent *p, const char *state)
 {
@@ -29,7 +29,7 @@ restart_parse(struct parent *p, const char *state)
 	for (size_t i = 0; *state != '\0'; i++) {
 		errno = 0;
 		n = strtoll(state, &end, 10);
-		if (errno != 0 || end == state || n < 0 || i >= 4 + RESTARTS_MAX ||
+		if (errno != 0 || end == state || n < 0 || i >= 6 + RESTARTS_MAX ||
 		    (*end != ',' && *end != '\0'))
 			fatalx("--resume: only for this program's own use");
 		if (i == 0)
@@ -40,6 +40,10 @@ restart_parse(struct parent *p, const char *state)
 			p->unfiltered = n != 0;
 		else if (i == 3)
 			p->restarts_total = n;
+		else if (i == 4)
+			p->died = n <= LONG_LIVED ? (int)n : 0;
+		else if (i == 5)
+			p->died_status = (int)n;
 		else if (n <= now_ms() && now_ms() - n < RESTART_WINDOW_MS)
 			p->restarts[p->nrestarts++] = n;
 		state = end + (*end == ',');
@@ -90,8 +94,8 @@ restart_exec(struct parent *p, char **argv, int counted)
 		count_restart(p);
 	/* The first is made at once; after that something may be wrong for longer. */
 	pause_before(p, counted && p->nrestarts == 1 ? 0 : PAUSE_MS);
-	len = snprintf(state, sizeof(state), "%s%d,%d,%d,%lld", option, p->partial,
-	    (int)p->instance, p->unfiltered, (long long)p->restarts_total);
+	len = snprintf(state, sizeof(state), "%s%d,%d,%d,%lld,%d,%d", option, p->partial,
+	    (int)p->instance, p->unfiltered, (long long)p->restarts_total, p->died, p->died_status);
 	for (size_t i = 0; i < p->nrestarts; i++)
 		len +=
 		    snprintf(state + len, sizeof(state) - len, ",%lld", (long long)p->restarts[i]);

@@ -57,6 +57,10 @@ sessions_message(struct chan *c, struct msg *m)
 	struct process *managerd = chan_arg(c), *s;
 	const struct m_session *session = m->payload;
 
+	if (m->type == MSG_P_SYSLOG_ASK) {
+		audit_syslog(managerd->parent);
+		return;
+	}
 	if (m->type == MSG_P_SESSION_START) {
 		start(managerd->parent, c, session);
 		return;

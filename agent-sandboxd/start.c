@@ -17,7 +17,7 @@
 #include "agent-sandboxd/parent.h"
 #include "common/log.h"
 
-#define FDS_MAX 4     /* parent, peer, second, third */
+#define FDS_MAX 5     /* parent, peer, second, third, fourth */
 #define FD_SCRATCH 16 /* above all fixed ones */
 
 #define ROW(key, type, def, lo, hi, to, doc) {to, CONFIG_##type},
@@ -139,30 +139,36 @@ send_setup(struct parent *p, struct process *proc)
 		resolv_send(p);
 	else if (proc->kind == PROG_APID)
 		metrics_listen(p);
-	else if (proc->kind == PROG_MANAGERD && keys_send(p, why, sizeof(why)) == -1)
+	else if (proc->kind == PROG_KEYD)
+		audit_send(p);
+	else if (proc->kind == PROG_MANAGERD && p->died > 0) {
+		audit_note(p, NOTE_DIED, p->died_status, program_names[p->died - 1], NULL);
+		p->died = 0;
+	}
+	if (proc->kind == PROG_MANAGERD && keys_send(p, why, sizeof(why)) == -1)
 		fatal_config("AGENT_SANDBOX_KEYS_FILE: %s", why);
 }
 
 void
 start_all(struct parent *p)
 {
-	int api[2], docker[2], egress[2], key[2];
+	int api[2], docker[2], egress[2], key[2], trail[2];
 
 	if (make_pair(api) == -1 || make_pair(docker) == -1 || make_pair(egress) == -1 ||
-	    make_pair(key) == -1)
+	    make_pair(key) == -1 || make_pair(trail) == -1)
 		fatal("socketpair");
 	int fds[LONG_LIVED][FDS_MAX] = {
 	    [PROG_APID] = {-1, api[0], LISTEN_FD, key[0]},
-	    [PROG_MANAGERD] = {-1, api[1], docker[0], egress[0]},
+	    [PROG_MANAGERD] = {-1, api[1], docker[0], egress[0], trail[0]},
 	    [PROG_DOCKERD_PROXY] = {-1, docker[1]},
 	    [PROG_EGRESSD] = {-1, egress[1]},
-	    [PROG_KEYD] = {-1, key[1]},
+	    [PROG_KEYD] = {-1, key[1], trail[1]},
 	};
 	const int nfds[LONG_LIVED] = {[PROG_APID] = 4,
-	    [PROG_MANAGERD] = 4,
+	    [PROG_MANAGERD] = 5,
 	    [PROG_DOCKERD_PROXY] = 2,
 	    [PROG_EGRESSD] = 2,
-	    [PROG_KEYD] = 2};
+	    [PROG_KEYD] = 3};
 
 	for (int i = 0; i < LONG_LIVED; i++)
 		if (spawn(p, &p->prog[i], i, fds[i], nfds[i]) == -1)
@@ -175,6 +181,8 @@ start_all(struct parent *p)
 	close(egress[1]);
 	close(key[0]);
 	close(key[1]);
+	close(trail[0]);
+	close(trail[1]);
 	for (int i = 0; i < LONG_LIVED; i++)
 		send_setup(p, &p->prog[i]);
 	tls_start(p);

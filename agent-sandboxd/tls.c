@@ -139,8 +139,10 @@ tls_reload(struct parent *p)
 		return; /* without keyd all begins anew anyway */
 	if (p->tls.asked != NULL)
 		p->tls.again = 1;
-	else if (begin(p, why) == -1)
+	else if (begin(p, why) == -1) {
 		log_warnx("SIGHUP: %s; the certificates in use stay", why);
+		audit_note(p, NOTE_KEPT, 0, "certificates", why);
+	}
 }
 
 static void
@@ -174,6 +176,7 @@ failed(struct parent *p, enum program_index by, const struct m_tls_done *done, c
 		return;
 	}
 	log_warnx("SIGHUP: %s: %s: %s; the certificates in use stay", name, path, why);
+	audit_note(p, NOTE_KEPT, 0, "certificates", why);
 	if (p->prog[PROG_KEYD].chan != NULL)
 		send_P_FORGET(p->prog[PROG_KEYD].chan, 0, &m, NULL, 0, -1);
 	over(p);
@@ -214,8 +217,10 @@ tls_answer(struct process *proc, struct msg *m)
 	else if (proc->kind == PROG_KEYD)
 		hand_on(p);
 	else {
-		if (p->listening)
+		if (p->listening) {
 			log_info("SIGHUP: %u certificates were read again", p->tls.count);
+			audit_note(p, NOTE_RELOADED, 0, "certificates", NULL);
+		}
 		over(p);
 	}
 }

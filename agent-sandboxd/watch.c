@@ -165,6 +165,12 @@ ended(struct parent *p, struct process *proc, int status)
 	/* Those that merely follow another, or that are ended here, need no word. */
 	if (p->outcome == RUNNING || (p->outcome == DIED && !ended_by_us(p, status)))
 		log_end(proc, status);
+	/* The first one, or else the first that did not merely follow another. */
+	if (p->outcome == RUNNING ||
+	    (p->outcome == DIED && p->died_status == 0 && !ended_by_us(p, status))) {
+		p->died = (int)proc->kind + 1;
+		p->died_status = status;
+	}
 	if (p->outcome == RUNNING)
 		p->outcome = DIED;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CONFIG && p->outcome == DIED)

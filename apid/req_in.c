@@ -101,6 +101,7 @@ req_authenticate(struct req *r, void (*then)(struct req *))
 	}
 	req_ask(r, &auth.ask);
 	auth.scope = r->route->scope;
+	auth.changes = r->head.method != METHOD_GET && r->head.method != METHOD_HEAD;
 	send_AUTH(apid.managerd, r->call, &auth, NULL, 0, -1);
 }
 

@@ -43,6 +43,7 @@ audit_state_read(const uint8_t file[AUDIT_STATE_SIZE], size_t n, struct audit_st
 {
 	struct audit_state_head same;
 	struct audit_slot slot;
+	int differs;
 
 	/* The head is written last: without it nothing was ever signed. */
 	if (n <= AUDIT_STATE_SIZE && all_zero(file, n < sizeof(*head) ? n : sizeof(*head)))
@@ -52,7 +53,9 @@ audit_state_read(const uint8_t file[AUDIT_STATE_SIZE], size_t n, struct audit_st
 	memcpy(head, file, sizeof(*head));
 	same = *head;
 	audit_state_seal(&same);
-	if (memcmp(&same, head, sizeof(same)) != 0)
+	differs = memcmp(&same, head, sizeof(same)) != 0;
+	explicit_bzero(&same, sizeof(same));
+	if (differs)
 		return AUDIT_STATE_DAMAGED;
 	*which = -1;
 	for (int i = 0; i < 2; i++) {

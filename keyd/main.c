@@ -1,7 +1,8 @@
 /*
  * keyd holds the private keys of the server's certificates. apid, which speaks TLS, asks it to sign
  * what a handshake needs; it signs nothing else, so that whoever owns apid has no key, and no use
- * of one that outlasts that.
+ * of one that outlasts that. With a key of its own it signs how far the audit log has come, which
+ * managerd says: forward only.
  */
 #include <event2/event.h>
 #include <stdlib.h>
@@ -11,11 +12,14 @@
 #include "common/chan_event.h"
 #include "common/child.h"
 #include "common/log.h"
+#include "keyd/audit.h"
 #include "keyd/keyd.h"
 #include "proto/parent.h"
 
 #define SIGNATURES_A_SECOND 20000
 
+static struct child child;
+static struct event_base *base;
 static struct chan *parent;
 static struct {
 	int64_t second; /* of the clock */
@@ -95,11 +99,74 @@ apid_message(struct chan *c, struct msg *m)
 	}
 }
 
+#define CASE_MANAGERD(name, pay) CHAN_CASE(name, pay)
+#define HANDLER_MANAGERD(name, pay) CHAN_HANDLER(name, pay)
+MANAGERD_KEYD(CHAN_X_HANDLER)
+
 static void
-apid_gone(struct chan *c)
+on_K_ASK_LAST(struct chan *c, const struct m_k_lost *p, struct msg *m)
+{
+	struct m_k_last last;
+
+	(void)p;
+	audit_last(&last);
+	send_K_LAST(c, m->id, &last, NULL, 0, -1);
+}
+
+static void
+on_K_CHECKPOINT(struct chan *c, const struct m_k_checkpoint *p, struct msg *m)
+{
+	struct m_k_checkpointed a;
+
+	audit_checkpoint(p, &a);
+	send_K_CHECKPOINTED(c, m->id, &a, NULL, 0, -1);
+}
+
+static void
+on_K_LOST(struct chan *c, const struct m_k_lost *p, struct msg *m)
 {
 	(void)c;
-	exit(0);
+	(void)m;
+	audit_lost(p->lost);
+}
+
+static void
+managerd_message(struct chan *c, struct msg *m)
+{
+	switch (m->type) {
+		MANAGERD_KEYD(CHAN_X_CASE)
+	}
+}
+
+/* At an orderly end apid goes first, and managerd has the last lines signed then. */
+static void
+peer_gone(struct chan *c)
+{
+	static int gone;
+
+	chan_free(c);
+	if (++gone == 2)
+		exit(0);
+}
+
+/* The state, then the public key's file: what comes from managerd waits in its channel until then.
+ */
+static void
+on_audit(const struct m_audit_file *p, struct msg *m)
+{
+	static int files[2] = {-1, -1};
+	struct chan *managerd;
+
+	if (p->index > 1 || files[p->index] != -1)
+		fatalx("parent: a file of the audit log out of order");
+	files[p->index] = msg_take_fd(m);
+	if (files[0] == -1 || files[1] == -1)
+		return;
+	audit_use(files[0], files[1]);
+	managerd = chan_event_new(base, FD_SECOND, &managerd_keyd_proto, KEYD, MANAGERD,
+	    managerd_message, peer_gone, NULL);
+	chan_event_hold(managerd);
+	child_ready(&child, parent);
 }
 
 /* The last file of a generation brings the answer: whether all are good, else which is not. */
@@ -135,6 +202,8 @@ parent_message(struct chan *c, struct msg *m)
 	(void)c;
 	if (m->type == MSG_P_KEYFILE)
 		on_keyfile(m->payload, m);
+	else if (m->type == MSG_P_AUDIT)
+		on_audit(m->payload, m);
 	else if (m->type == MSG_P_FORGET)
 		keys_forget(((const struct m_keyfile *)m->payload)->generation);
 	else
@@ -144,20 +213,18 @@ parent_message(struct chan *c, struct msg *m)
 int
 main(void)
 {
-	static struct child child;
-	struct event_base *base;
 	struct chan *apid;
 
-	child_setup(&child, "keyd", 1);
+	child_setup(&child, "keyd", 2);
 	keys_init();
+	audit_init();
 	if ((base = event_base_new()) == NULL)
 		fatalx("event base");
 	child_confine(&child, &keyd_confine);
 	parent = child_run(&child, base, &parent_keyd_proto, parent_message);
 	apid = chan_event_new(
-	    base, FD_PEER, &apid_keyd_proto, KEYD, APID, apid_message, apid_gone, NULL);
+	    base, FD_PEER, &apid_keyd_proto, KEYD, APID, apid_message, peer_gone, NULL);
 	chan_event_hold(apid);
-	child_ready(&child, parent);
 	if (event_base_dispatch(base) == -1)
 		fatalx("event loop");
 	return 0;

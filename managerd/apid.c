@@ -350,13 +350,15 @@ refuse_scope(
 /* Nothing that changes something begins when it could not be written down; what is under way goes
  * on. */
 static int
-refuse_unwritten(
-    uint64_t id, const struct m_ask *ask, const struct key *key, const struct route *route)
+refuse_unwritten(const struct msg *m, const struct key *key, const struct route *route)
 {
-	if (route->action == NULL || ask->again || !audit_refuses())
+	const struct m_auth *auth = m->payload;
+	int changes = m->type == MSG_AUTH ? auth->changes : route->action != NULL;
+
+	if (!changes || auth->ask.again || !audit_refuses())
 		return 0;
-	audit_refused(ask, key, route->name, 503, "the audit log cannot be written");
-	answer(id, 503, 1, "the audit log cannot be written");
+	audit_refused(&auth->ask, key, route->name, 503, "the audit log cannot be written");
+	answer(m->id, 503, 1, "the audit log cannot be written");
 	return 1;
 }
 
@@ -408,7 +410,7 @@ apid_message(struct chan *c, struct msg *m)
 		refuse_scope(m->id, ask, key, route->name, scope & ~key->scopes);
 		return;
 	}
-	if (refuse_unwritten(m->id, ask, key, route))
+	if (refuse_unwritten(m, key, route))
 		return;
 	request_begin(&rq, m->id, ask, key, scope, route->action);
 	log_request(ask->request_id);

@@ -2,17 +2,21 @@
 #include <event2/event.h>
 #include <jansson.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/audit.h"
 #include "managerd/audit_log.h"
+#include "managerd/audit_sign.h"
 #include "managerd/keys.h"
 #include "managerd/request.h"
 #include "managerd/tenant.h"
 #include "proto/dial.h"
 
 #define REASONS_MAX 24
+#define START_US 5000000 /* for a signature */
+#define STOP_US 500000
 #define CLOCK_JUMP_US (60 * INT64_C(1000000))
 
 static int refused; /* in this second */
@@ -135,13 +139,40 @@ audit_start(const char *settings_sha256)
 {
 	audit_log_put(json_pack("{s:s, s:s, s:s}", "action", "start", "version", VERSION,
 	    "settings_sha256", settings_sha256));
+	audit_sign_now(START_US);
 }
 
 void
-audit_stop(const char *why)
+audit_died(const char *program, uint64_t sandbox, int status)
 {
-	audit_log_put(json_pack("{s:s, s:s}", "action", "stop", "reason", why));
-	audit_log_sync();
+	char id[ID_TEXT_MAX];
+	int killed = WIFSIGNALED(status);
+
+	audit_log_put(json_pack("{s:s, s:s, s:i}", "action", sandbox != 0 ? "session_died" : "died",
+	    "target", sandbox != 0 ? id_text(id, "sb_", sandbox) : program,
+	    killed ? "signal" : "status", killed ? WTERMSIG(status) : WEXITSTATUS(status)));
+}
+
+void
+audit_reload(const char *what, const char *why)
+{
+	json_t *entry =
+	    json_pack("{s:s, s:s, s:b}", "action", "reload", "target", what, "ok", why == NULL);
+
+	if (entry != NULL)
+		json_object_set_new(entry, "reason", why == NULL ? json_null() : text_json(why));
+	audit_log_put(entry);
+}
+
+void
+audit_stop(void)
+{
+	static int stopped;
+
+	if (stopped++)
+		return;
+	audit_log_put(json_pack("{s:s}", "action", "stop"));
+	audit_sign_now(STOP_US);
 }
 
 /* What is said about time afterwards means another. */
@@ -164,6 +195,7 @@ audit_tick(void)
 
 	clock_look();
 	audit_log_tick();
+	audit_sign_tick();
 	for (u = unseen; !audit_stuck() && u < &unseen[REASONS_MAX]; u++) {
 		if (u->count == 0)
 			continue;
@@ -187,7 +219,7 @@ audit_open(const struct audit_rules *rules, struct event_base *base)
 	struct timeval second = {1, 0};
 	struct event *ev;
 
-	audit_log_open(rules);
+	audit_log_open(rules, base);
 	if (base == NULL)
 		return;
 	if ((ev = event_new(base, -1, EV_PERSIST, tick, NULL)) == NULL ||

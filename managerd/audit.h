@@ -19,6 +19,10 @@ struct audit_rules {
 	int64_t keep;      /* closed files; 0: all */
 	int refuse;        /* what changes something, when there is no room */
 	int sync_each;     /* line; else once a second */
+	int keyd_fd;       /* who signs; 0: nobody */
+	const char *instance;
+	int64_t checkpoint_seconds;
+	void (*syslog_ask)(void); /* for a socket, see audit_syslog.h; NULL: no copies */
 };
 
 /* Opens or makes it in the current folder. Fatal. base may be NULL. */
@@ -67,7 +71,12 @@ void audit_dials(uint64_t sandbox, unsigned count);
 /* The server's own life: it begins (version, and a hash of the settings), is ended, a clock was
  * set. */
 void audit_start(const char *settings_sha256);
-void audit_stop(const char *why);
+/* A program or, with a sandbox, a session that ended by itself; status as from waitpid(2). */
+void audit_died(const char *program, uint64_t sandbox, int status);
+/* A file of keys or certificates was read again; why: it was not, or NULL. */
+void audit_reload(const char *what, const char *why);
+/* Once; waits a moment for the last signature. */
+void audit_stop(void);
 /* What happens once a second: the sums of what had no line, the clock, audit_log_tick(). */
 void audit_tick(void);
 

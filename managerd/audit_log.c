@@ -7,6 +7,8 @@
 #include "common/log.h"
 #include "managerd/audit_file.h"
 #include "managerd/audit_log.h"
+#include "managerd/audit_sign.h"
+#include "managerd/audit_syslog.h"
 
 static struct audit_rules rules;
 static struct audit_stats stats;
@@ -39,6 +41,7 @@ append(json_t *entry)
 	stats.bytes += len + 1;
 	if (dirty_since == 0)
 		dirty_since = time_boot_us();
+	audit_syslog_copy(text, len);
 	if (rules.sync_each)
 		audit_log_sync();
 	return 0;
@@ -59,6 +62,8 @@ tell_lost(void)
 	log_warnx(
 	    "the audit log can be written again; %llu lines were lost", (unsigned long long)lost);
 	lost = 0;
+	audit_log_sync();
+	audit_sign_lost(0);
 	return 0;
 }
 
@@ -66,17 +71,11 @@ static void
 count_lost(void)
 {
 	if (lost++ == 0) {
-		log_warn("the audit log cannot be written");
+		log_warnx("the audit log cannot be written: lines are lost");
 		time_text(lost_since, time_wall_us());
 	}
 	stats.lost++;
-}
-
-void
-audit_log_lost_before(uint64_t n)
-{
-	lost = n;
-	lost_since[0] = '\0'; /* nobody knows any more */
+	audit_sign_lost(lost);
 }
 
 /* The one that goes has its line first: what it ended with is known from then on. */
@@ -112,6 +111,7 @@ rotate(void)
 	rotate_at = (off_t)rules.max_bytes;
 	dirty_since = 0;
 	drop_oldest();
+	audit_sign_soon();
 }
 
 uint64_t
@@ -154,7 +154,7 @@ audit_log_tick(void)
 	audit_log_sync();
 	full = !audit_file_reserve();
 	if (full && !before)
-		log_warn("the audit log has no room%s",
+		log_warnx("the audit log has no room%s",
 		    rules.refuse ? ": what changes something is refused" : "");
 	else if (!full && before)
 		log_info("the audit log has room again");
@@ -178,18 +178,22 @@ void
 audit_stats(struct audit_stats *out)
 {
 	*out = stats;
+	out->checkpoints = audit_sign_count();
+	out->syslog_lost = audit_syslog_lost();
 	out->lag_us = dirty_since == 0 ? 0 : time_boot_us() - dirty_since;
 	out->stuck = audit_stuck();
 }
 
 void
-audit_log_open(const struct audit_rules *r)
+audit_log_open(const struct audit_rules *r, struct event_base *base)
 {
 	size_t torn = audit_file_open();
 
 	rules = *r;
+	audit_syslog_open(rules.syslog_ask);
 	rotate_at = (off_t)rules.max_bytes;
 	full = !audit_file_reserve();
+	lost = audit_sign_open(r, base);
 	if (torn > 0)
 		audit_log_put(
 		    json_pack("{s:s, s:I}", "action", "recovered", "torn_bytes", (json_int_t)torn));

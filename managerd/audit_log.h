@@ -8,15 +8,14 @@
 
 #include "managerd/audit.h"
 
-/* Opens the files. A torn last line becomes a "recovered" line. Fatal. */
-void audit_log_open(const struct audit_rules *);
+/* Opens the files, and compares them with what keyd has signed. A torn last line becomes a
+ * "recovered" line. Fatal. */
+void audit_log_open(const struct audit_rules *, struct event_base *);
 /* Takes the entry; out of memory is fatal. Returns its seq, or 0: it was lost, and is counted. */
 uint64_t audit_log_put(json_t *entry);
 /* Makes all lines so far durable: 0, or -1. */
 int audit_log_sync(void);
 /* Once a second: durability, space, the line about those that were lost. */
 void audit_log_tick(void);
-/* Lines that a server before this one has lost without a word. */
-void audit_log_lost_before(uint64_t n);
 
 #endif

@@ -62,7 +62,7 @@ denied_often(uint64_t sandbox)
 {
 	struct box *box = box_find(sandbox);
 
-	if (box == NULL || ++box->denials <= DENIALS)
+	if (box == NULL || (++box->denials <= DENIALS && !audit_stuck()))
 		return 0;
 	box->undenied++;
 	return 1;
@@ -71,9 +71,8 @@ denied_often(uint64_t sandbox)
 /* More than egressd has said the end of, or than it reads: it is not asked, so that what waits for
  * it stays bounded. */
 static void
-dial_refuse(struct session *s, const struct msg *m, uint16_t port)
+dial_refuse(struct session *s, const struct msg *m, uint16_t port, const char *why)
 {
-	static const char why[] = "too many connections";
 	struct audit_dial line = {.sandbox = s->sandbox,
 	    .name = m->tail,
 	    .name_len = m->tail_len,
@@ -83,7 +82,7 @@ dial_refuse(struct session *s, const struct msg *m, uint16_t port)
 	    .why = why};
 
 	metrics_dial(DIAL_REFUSED);
-	session_dialed(s->id, m->id, DIAL_REFUSED, why, sizeof(why) - 1);
+	session_dialed(s->id, m->id, DIAL_REFUSED, why, strlen(why));
 	if (!denied_often(s->sandbox))
 		audit_dial(&line);
 }
@@ -104,8 +103,9 @@ dial_request(struct session *s, struct msg *m)
 	rule = egress_rule(&policy.egress, &s->box->spec);
 	if (rule == NULL || m->tail_len == 0 || ask->how > DIAL_HTTP)
 		return -1;
-	if (s->dials >= DIALS_MAX || chan_queued(mgr.egress) > CHAN_HIGH) {
-		dial_refuse(s, m, ask->port);
+	if (audit_refuses() || s->dials >= DIALS_MAX || chan_queued(mgr.egress) > CHAN_HIGH) {
+		dial_refuse(s, m, ask->port,
+		    audit_refuses() ? "the audit log cannot be written" : "too many connections");
 		return 0;
 	}
 	fd = msg_take_fd(m);
@@ -150,9 +150,11 @@ static void
 denials_say(struct box *box, void *arg)
 {
 	(void)arg;
-	if (box->undenied > 0)
-		audit_dials(box->id, box->undenied);
-	box->denials = box->undenied = 0;
+	box->denials = 0;
+	if (box->undenied == 0 || audit_stuck())
+		return; /* what room there is is for what is under way */
+	audit_dials(box->id, box->undenied);
+	box->undenied = 0;
 }
 
 static void

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "managerd/audit.h"
 #include "managerd/keys.h"
 #include "managerd/keysfile.h"
 #include "managerd/manager.h"
@@ -50,12 +51,15 @@ keysfile_arrived(int fd)
 		fatal_config("AGENT_SANDBOX_KEYS_FILE: %s", why);
 	if (failed) {
 		log_warnx("AGENT_SANDBOX_KEYS_FILE: %s; the keys from before stay", why);
+		audit_reload("keys", why);
 		return;
 	}
 	if (keys_count() == 0)
 		log_warnx("there is no key: nobody may ask for anything");
-	else if (known)
+	if (known && keys_count() > 0)
 		log_info("the key file was read again: %zu keys, before %zu", keys_count(), before);
+	if (known)
+		audit_reload("keys", NULL);
 	known = 1;
 	revoke_all();
 }

@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "managerd/audit.h"
 #include "managerd/audit_file.h"
+#include "managerd/audit_syslog.h"
 #include "managerd/destroy.h"
 #include "managerd/dial.h"
 #include "managerd/egress.h"
@@ -45,6 +46,33 @@ drain(void)
 	pool_drain();
 }
 
+/* For the audit log: what only the parent knows. */
+static void
+note_arrived(const struct msg *m)
+{
+	const struct m_note *note = m->payload;
+	const char *why = m->tail + strlen(m->tail);
+
+	switch (note->what) {
+	case NOTE_DIED:
+		audit_died(m->tail, 0, note->status);
+		break;
+	case NOTE_RELOADED:
+		audit_reload(m->tail, NULL);
+		break;
+	default:
+		audit_reload(m->tail, why < m->tail + m->tail_len ? why + 1 : "");
+	}
+}
+
+static void
+syslog_ask(void)
+{
+	const struct m_none none = {0};
+
+	send_P_SYSLOG_ASK(mgr.parent, 0, &none, NULL, 0, -1);
+}
+
 void
 parent_message(struct chan *c, struct msg *m)
 {
@@ -67,6 +95,12 @@ parent_message(struct chan *c, struct msg *m)
 		if (ready_wanted)
 			manager_ready();
 		break;
+	case MSG_P_NOTE:
+		note_arrived(m);
+		break;
+	case MSG_P_SYSLOG:
+		audit_syslog_use(msg_take_fd(m));
+		break;
 	case MSG_P_DRAIN:
 		drain();
 		break;
@@ -75,11 +109,17 @@ parent_message(struct chan *c, struct msg *m)
 	}
 }
 
+static void __attribute__((noreturn)) leave(void)
+{
+	audit_stop();
+	exit(0);
+}
+
 static void
 peer_gone(struct chan *c)
 {
 	log_debug("%s is gone, so am I", (const char *)chan_arg(c));
-	exit(0);
+	leave();
 }
 
 /* Nobody waits for a run any more; what is still being made for one is ended when it is there. */
@@ -111,9 +151,9 @@ ending(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd, (void)what, (void)arg;
 	if (runs_left() + wreck_pool() == 0 || !engine_up() || ++rounds > DRAIN_STEPS)
-		exit(0);
+		leave();
 	if (event_base_once(mgr.base, -1, EV_TIMEOUT, ending, NULL, &moment) == -1)
-		exit(0);
+		leave();
 }
 
 /* Nobody asks for anything any more. */
@@ -194,6 +234,10 @@ trail_open(void)
 	const struct audit_rules rules = {.max_bytes = CFG(AUDIT_MAX_MB) * 1024 * 1024,
 	    .keep = CFG(AUDIT_KEEP),
 	    .refuse = strcmp(CFG_TEXT(AUDIT_FULL), "refuse") == 0,
+	    .keyd_fd = FD_FOURTH,
+	    .instance = mgr.uuid,
+	    .checkpoint_seconds = CFG(AUDIT_CHECKPOINT_SECONDS),
+	    .syslog_ask = CFG(AUDIT_SYSLOG) ? syslog_ask : NULL,
 	    .sync_each = strcmp(CFG_TEXT(AUDIT_SYNC), "line") == 0};
 	char hash[AUDIT_HASH_TEXT];
 
@@ -227,7 +271,7 @@ static void
 on_term(evutil_socket_t sig, short what, void *arg)
 {
 	(void)sig, (void)what, (void)arg;
-	exit(0);
+	leave();
 }
 
 int
@@ -236,7 +280,7 @@ main(void)
 	struct event *term;
 	struct chan *parent;
 
-	child_setup(&mgr.child, "managerd", 3);
+	child_setup(&mgr.child, "managerd", 4);
 	warm_up();
 	if ((mgr.base = event_base_new()) == NULL)
 		fatalx("event_base_new");

@@ -10,6 +10,7 @@
 #include "common/chan_event.h"
 #include "common/ids.h"
 #include "common/log.h"
+#include "managerd/audit.h"
 #include "managerd/dial.h"
 #include "managerd/egress.h"
 #include "managerd/fds.h"
@@ -270,6 +271,8 @@ session_over(uint64_t id, int status)
 		fatalx("the parent reaped a session that was not asked for");
 	if (WIFSIGNALED(status) && s->owner != NULL)
 		log_warnx("a session ended with signal %d", WTERMSIG(status));
+	if (status != 0 && s->owner != NULL && s->sandbox != 0)
+		audit_died(NULL, s->sandbox, status);
 	if (s->owner != NULL)
 		session_lost(s, "the sandbox's session was lost");
 	sandbox = s->sandbox;

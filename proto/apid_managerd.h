@@ -39,7 +39,9 @@ struct m_ask {
 struct m_auth {
 	struct m_ask ask;
 	uint8_t scope; /* of the route, enum keys_scope; 0: none */
-	uint8_t pad[7];
+	uint8_t
+	    changes; /* the request is more than a read: refused when that cannot be written down */
+	uint8_t pad[6];
 };
 
 /* tri-state */

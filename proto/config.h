@@ -141,7 +141,11 @@
 	X(AUDIT_FULL, STR, "refuse", 0, 0, TO_MANAGERD,                                           \
 	    "when the audit log has no room: refuse what changes something, or continue")         \
 	X(AUDIT_SYNC, STR, "second", 0, 0, TO_MANAGERD,                                           \
-	    "when lines of the audit log are made durable: once a second, or at each line")       \
+	    "when lines of the audit log are made durable: second (once each), or line")          \
+	X(AUDIT_CHECKPOINT_SECONDS, INT, "60", 1, 86400, TO_MANAGERD,                             \
+	    "how often keyd signs how far the audit log has come, if it has, in seconds")         \
+	X(AUDIT_SYSLOG, BOOL, "false", 0, 1, TO_MANAGERD,                                         \
+	    "send a copy of each line of the audit log to /dev/log")                              \
 	X(METRICS_LISTEN, STR, "", 0, 0, TO_PARENT | TO_APID | TO_MANAGERD,                       \
 	    "loopback ADDRESS:PORT where GET /metrics needs no key; empty: only with one")        \
 	X(LOG_FORMAT, STR, "text", 0, 0, TO_PARENT,                                               \

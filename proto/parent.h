@@ -14,10 +14,12 @@
 #define FD_LOG 2
 #define FD_PARENT 3
 /* apid: 4 = managerd, 5 = listening socket, 6 = keyd; managerd: 4 = apid, 5 = dockerd-proxy,
- * 6 = egressd; dockerd-proxy, egressd, sessiond: 4 = managerd; keyd: 4 = apid. */
+ * 6 = egressd, 7 = keyd; dockerd-proxy, egressd, sessiond: 4 = managerd; keyd: 4 = apid,
+ * 5 = managerd. */
 #define FD_PEER 4
 #define FD_SECOND 5
 #define FD_THIRD 6
+#define FD_FOURTH 7
 
 #define PARENT_PATH_MAX 1024
 #define PARENT_NAME_MAX 64
@@ -82,7 +84,18 @@ struct m_session_over {
 	X(CHILD, P_PONG, struct m_none, 0, FD_NONE)                      \
 	X(PARENT, P_STATE, struct m_none, 0, FD_NONE)
 
-/* P_KEYS: the key file, open for reading; right behind P_START and at SIGHUP. */
+/* For the audit log: what the parent alone knows. */
+enum note { NOTE_DIED, NOTE_RELOADED, NOTE_KEPT };
+#define NOTE_TEXT_MAX 1536
+
+/* tail: the program; or the files, NUL, and with NOTE_KEPT why they were not read again */
+struct m_note {
+	uint32_t what;  /* enum note */
+	int32_t status; /* NOTE_DIED: as from waitpid(2) */
+};
+
+/* P_KEYS: the key file, open for reading; right behind P_START and at SIGHUP. P_SYSLOG: a socket
+ * that is connected to it, or none. */
 #define PARENT_MANAGERD(X)                                           \
 	X(CHILD, P_SESSION_START, struct m_session, 0, FD_NONE)      \
 	X(CHILD, P_SESSION_KILL, struct m_session, 0, FD_NONE)       \
@@ -90,7 +103,10 @@ struct m_session_over {
 	X(PARENT, P_SESSION_OVER, struct m_session_over, 0, FD_NONE) \
 	X(PARENT, P_PARTIAL, struct m_none, 0, FD_NONE)              \
 	X(PARENT, P_DRAIN, struct m_none, 0, FD_NONE)                \
-	X(PARENT, P_KEYS, struct m_none, 0, FD_MUST)
+	X(PARENT, P_KEYS, struct m_none, 0, FD_MUST)                 \
+	X(PARENT, P_NOTE, struct m_note, NOTE_TEXT_MAX, FD_NONE)     \
+	X(CHILD, P_SYSLOG_ASK, struct m_none, 0, FD_NONE)            \
+	X(PARENT, P_SYSLOG, struct m_none, 0, FD_MAY)
 
 /* To egressd, right behind P_START and whenever they change. tail: addresses of name servers, with
  * commas between. */
@@ -116,11 +132,19 @@ struct m_tls_done {
 	uint8_t pad[2];
 };
 
+/* A file of keyd's own in the data directory, to read and write: 0 what it keeps of the audit log,
+ * 1 its public key. Both right behind P_START. */
+struct m_audit_file {
+	uint32_t index;
+	uint32_t pad;
+};
+
 /* fd: a file to read. P_FORGET: this generation will not be used. */
-#define PARENT_KEYD(X)                                     \
-	X(PARENT, P_KEYFILE, struct m_keyfile, 0, FD_MUST) \
-	X(PARENT, P_FORGET, struct m_keyfile, 0, FD_NONE)  \
-	X(CHILD, P_KEYED, struct m_tls_done, TLS_TEXT_MAX, FD_NONE)
+#define PARENT_KEYD(X)                                              \
+	X(PARENT, P_KEYFILE, struct m_keyfile, 0, FD_MUST)          \
+	X(PARENT, P_FORGET, struct m_keyfile, 0, FD_NONE)           \
+	X(CHILD, P_KEYED, struct m_tls_done, TLS_TEXT_MAX, FD_NONE) \
+	X(PARENT, P_AUDIT, struct m_audit_file, 0, FD_MUST)
 
 /* What only the parent can see of the programs; -1: not even it. */
 struct m_figures {

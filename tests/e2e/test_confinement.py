@@ -71,7 +71,7 @@ def test_roots_are_empty_but_for_what_is_needed(running):
         elif name == "dockerd-proxy":
             assert seen == ["docker.sock"]
         else:
-            assert set(seen) <= {"instance.json", "pool.json", "sandboxes", "snapshots", "audit.log", "lock"} | {
+            assert set(seen) <= {"instance.json", "pool.json", "sandboxes", "snapshots", "audit.log", "lock", "keyd"} | {
                 x for x in seen if x.startswith("id")
             }, seen
         assert os.readlink(f"/proc/{pid}/cwd") == "/" or name == "managerd"
@@ -84,7 +84,7 @@ def test_descriptors_are_exactly_those_that_are_needed(running):
         "managerd": r"socket:|anon_inode:\[(eventpoll|eventfd|timerfd)\]|/dev/null|pipe:|/(audit\.log|instance\.json|lock|sandboxes|snapshots)?$|.*/data(/|$)",
         "dockerd-proxy": r"socket:|anon_inode:\[(eventpoll|eventfd|timerfd)\]|/dev/null|pipe:",
         "egressd": r"socket:|anon_inode:\[(eventpoll|eventfd|timerfd)\]|/dev/null|pipe:",
-        "keyd": r"socket:|anon_inode:\[(eventpoll|eventfd|timerfd)\]|/dev/null|pipe:",
+        "keyd": r"socket:|anon_inode:\[(eventpoll|eventfd|timerfd)\]|/dev/null|pipe:|.*/keyd/audit$",
         "sessiond": r"socket:|anon_inode:\[(eventpoll|eventfd|timerfd)\]|/dev/null|pipe:",
     }
     most = {"apid": 16, "managerd": 24, "dockerd-proxy": 16, "egressd": 16, "keyd": 10, "sessiond": 12}

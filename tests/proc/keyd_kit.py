@@ -94,8 +94,9 @@ class Keyd(layout.Program):
     """keys: PEM texts of generation 1, which must be good."""
 
     def __init__(self, folder, keys=(), **more):
-        super().__init__("keyd", ["chan"], **more)
-        self.apid, self.folder, self._id, self._given = self.peers[0], Path(folder), 0, 0
+        super().__init__("keyd", ["chan"] * 2, **more)
+        self.apid, self.managerd = self.peers
+        self.folder, self._id, self._given = Path(folder), 0, 0
         if keys:
             assert self.load(1, keys) is None
 

@@ -21,6 +21,7 @@ import socket
 import stat
 import struct
 import tempfile
+import threading
 import time
 import zlib
 from collections import namedtuple
@@ -421,6 +422,32 @@ def config_value(row, text):
     return int(text), b""
 
 
+class Trail:
+    """keyd in the eyes of managerd: signs whatever it is asked to, with zeros. hold: answers nothing more."""
+
+    def __init__(self, chan):
+        self.chan, self.hold, self.seen, self.lost, self.status = chan, False, [], 0, CONST["CHECKPOINT_OK"]
+        self.last = {"seq": 0, "head": bytes(32)}
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(Gone, OSError, ValueError):
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    self.answer(self.chan.recv(3600))
+
+    def answer(self, m):
+        self.seen.append(m)
+        if m.name == "K_LOST":
+            self.lost = m.fields["lost"]
+        elif m.name == "K_ASK_LAST":
+            self.chan.send("K_LAST", m.id, self.last | {"lost": self.lost})
+        elif not self.hold:
+            if self.status == CONST["CHECKPOINT_OK"]:
+                self.last = {k: m.fields[k] for k in ("seq", "head")}
+            self.chan.send("K_CHECKPOINTED", m.id, {"status": self.status, "at_us": time.time_ns() // 1000})
+
+
 class Program:
     """One of our programs, started as agent-sandboxd would, with the test in the place of its parent and its peers.
 
@@ -446,6 +473,7 @@ class Program:
         start=True,
         ready=True,
         timeout=30.0,
+        trail=True,
     ):
         self.name, self.peers, self.status = name, [], None
         self.program = Path(program) if program else BUILD / name
@@ -464,6 +492,8 @@ class Program:
                 mine.append(fd)
         self.log_file = tempfile.TemporaryFile(prefix="log-")  # noqa: SIM115 - lives as long as the program
         self.pid = self.spawn(mine, argv or [name])
+        # managerd asks keyd before anything else.
+        self.trail = Trail(self.peers[3]) if name == "managerd" and len(self.peers) == 4 and trail else None
         for fd, kept in zip(mine, [None, *fds], strict=True):
             if kept in (None, "chan"):
                 fd.close()
@@ -518,6 +548,17 @@ class Program:
                 num, tail = config_value(row, config.get(row.key, row.default))
                 self.parent.send("P_CONFIG", 0, {"key": row.number, "num": num}, tail)
         self.parent.send("P_START")
+        if self.name == "keyd":
+            self.give_trail()
+
+    def give_trail(self):
+        """The files that are keyd's own: in the folder path, or in one of the test's."""
+        self.trail_temp = None if self.path else tempfile.TemporaryDirectory(prefix="trail-")
+        self.trail_folder = Path(self.path or self.trail_temp.name)
+        for index, name in enumerate(("audit", "audit.pub")):
+            fd = os.open(self.trail_folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+            self.parent.send("P_AUDIT", 0, {"index": index}, fd=fd)
+            os.close(fd)
 
     def ready(self, timeout=30):
         try:
@@ -555,6 +596,8 @@ class Program:
             self.wait(30)
         for peer in self.peers:
             peer.close()
+        if getattr(self, "trail_temp", None):
+            self.trail_temp.cleanup()
         return status
 
     def __enter__(self):

@@ -132,8 +132,8 @@ class Server:
         config = {"API_KEYS": KEY, "REAP_INTERVAL_SECONDS": "0.2", "DISK_FLOOR_MB": 100, "POOL": "0"} | (config or {})
         if keys is not None:
             config["KEYS_FILE"] = "/etc/keys"
-        self.p = layout.Program("managerd", ["chan", "chan", "chan"], config=config, path=str(data), ready=False, **more)
-        self.apid, self.docker, self.egress = self.p.peers
+        self.p = layout.Program("managerd", ["chan"] * 4, config=config, path=str(data), ready=False, **more)
+        self.apid, self.docker, self.egress, _ = self.p.peers
         if keys is not None:
             self.send_keys(keys)
         self.stopping = False

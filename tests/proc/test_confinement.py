@@ -90,7 +90,7 @@ def place(tmp_path):
 
 
 def program(place, name, **more):
-    fds = {"apid": ["chan", place["port"], "chan"], "managerd": ["chan", "chan", "chan"]}.get(name, ["chan"])
+    fds = {"apid": ["chan", place["port"], "chan"], "managerd": ["chan"] * 4, "keyd": ["chan"] * 2}.get(name, ["chan"])
     path = {"managerd": place["data"], "dockerd-proxy": place["socket"]}.get(name, "")
     config = {"managerd": {"API_KEYS": "a-key-of-24-characters-x"}}.get(name)
     return layout.Program(name, fds, path=path, config=config, **more)
@@ -164,7 +164,7 @@ def test_a_running_program_has_what_it_needs_and_no_more(place, name):
 def test_a_running_program_holds_its_channels_and_its_own_loop(place, name):
     with program(place, name) as p:
         held = descriptors(p.pid)
-        given = 3 + 1 + {"apid": 3, "managerd": 3}.get(name, 1)
+        given = 3 + 1 + {"apid": 3, "managerd": 4, "keyd": 2}.get(name, 1)
         assert set(range(given)) <= set(held)
         assert held[0] == held[1] == "/dev/null"
         assert all(held[n].startswith("socket:") for n in range(3, given))
@@ -172,6 +172,8 @@ def test_a_running_program_holds_its_channels_and_its_own_loop(place, name):
         allowed = r"anon_inode:\[(eventpoll|eventfd|timerfd)\]|pipe:.*|socket:.*"
         if name == "managerd":
             allowed += r"|/.*"
+        if name == "keyd":
+            allowed += rf"|{p.trail_folder}/audit"
         assert all(re.fullmatch(allowed, link) for link in own), own
 
 

@@ -25,7 +25,7 @@ TABLES = {  # what each may be told: (table, sender, which peer; -1 is the paren
     ],
     "dockerd-proxy": [("MANAGERD_DOCKERD", "MANAGERD", 0)],
     "egressd": [("MANAGERD_EGRESSD", "MANAGERD", 0), ("PARENT_EGRESSD", "PARENT", -1)],
-    "keyd": [("APID_KEYD", "APID", 0), ("PARENT_KEYD", "PARENT", -1)],
+    "keyd": [("APID_KEYD", "APID", 0), ("MANAGERD_KEYD", "MANAGERD", 1), ("PARENT_KEYD", "PARENT", -1)],
     "sessiond": [("MANAGERD_SESSIOND", "MANAGERD", 0)],
 }
 CASES = [
@@ -47,11 +47,11 @@ def started(name, tmp_path):
             data = tmp_path / f"data{random.getrandbits(64):x}"
             data.mkdir()
             config = {"API_KEYS": KEY}
-            p = stack.enter_context(layout.Program(name, ["chan", "chan", "chan"], config=config, path=data, ready=False))
+            p = stack.enter_context(layout.Program(name, ["chan"] * 4, config=config, path=data, ready=False))
             p.peers[1].send("D_ENGINE", 0, {"up": 0}, "it is down")
             p.ready()
         else:
-            p = stack.enter_context(layout.Program(name, ["chan"]))
+            p = stack.enter_context(layout.Program(name, ["chan"] * (2 if name == "keyd" else 1)))
         yield p
 
 

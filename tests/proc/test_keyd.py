@@ -346,10 +346,17 @@ def test_keyd_that_was_stopped_for_a_while_loses_nothing(keyd):
         assert keyd.apid.expect("K_SIGNED", id=n + 1).fields["status"] == KEY_OK
 
 
-@pytest.mark.parametrize("end", ["apid", "parent"])
-def test_keyd_ends_with_either_of_its_channels(tmp_path, end):
+@pytest.mark.parametrize("end", ["apid", "managerd", "parent"])
+def test_keyd_ends_with_its_parent_or_when_nobody_is_left_who_asks(tmp_path, end):
     with Keyd(tmp_path, [pem("p256")]) as p:
-        (p.apid if end == "apid" else p.parent).close()
+        if end == "parent":
+            p.parent.close()
+        else:
+            first, second = (p.apid, p.managerd) if end == "apid" else (p.managerd, p.apid)
+            first.close()
+            p.parent.send("P_PING")
+            assert p.parent.expect("P_PONG") and p.alive()
+            second.close()
         assert p.wait(30) == 0
 
 

@@ -61,7 +61,7 @@ def test_every_message_fits_its_packet_and_pads_to_eight():
         assert layout.sizeof(row.struct) % 8 == 0
         assert 16 + layout.sizeof(row.struct) + row.tail <= 65536
     assert len(layout.ROWS) == sum(len(t) for t in layout.TABLES.values())
-    channels = {"APID_KEYD", "APID_MANAGERD", "MANAGERD_DOCKERD", "MANAGERD_EGRESSD", "MANAGERD_SESSIOND"}
+    channels = {"APID_KEYD", "APID_MANAGERD", "MANAGERD_DOCKERD", "MANAGERD_EGRESSD", "MANAGERD_KEYD", "MANAGERD_SESSIOND"}
     assert set(layout.TABLES) == channels | {f"PARENT_{name}" for name in ("APID", "CHILD", "EGRESSD", "KEYD", "MANAGERD")}
 
 

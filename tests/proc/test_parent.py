@@ -295,7 +295,8 @@ def test_port_is_closed_until_all_are_ready(parent):
 def test_data_directory_is_made_for_managerd_alone(parent):
     parent.start()
     st = os.stat(parent.dir / "data")
-    assert st.st_mode & 0o777 == 0o700 and st.st_uid == parent.seen("managerd")[0]["setup"]["uid"] != 0
+    assert (st.st_mode & 0o7777, st.st_uid) == (0o1770, 0), "it cannot touch what is not its own"
+    assert st.st_gid == parent.seen("managerd")[0]["setup"]["gid"] != 0
     assert parent.seen("managerd")[0]["setup"]["path"] == str(parent.dir / "data")
 
 
@@ -305,7 +306,7 @@ def test_data_directory_of_another_is_taken_over_only_when_empty(parent):
     data.mkdir(mode=0o755)
     parent.start()
     parent.end()
-    assert data.stat().st_uid != 0 and data.stat().st_mode & 0o777 == 0o700
+    assert data.stat().st_gid != 0 and data.stat().st_mode & 0o7777 == 0o1770
     os.chown(data, 0, 0)
     (data / "file").touch()
     line = parent.refused()
@@ -332,7 +333,7 @@ def test_children_get_their_descriptors_and_nothing_else(parent):
     parent.start(env={"SECRET": "s", "LD_LIBRARY_PATH": "/tmp"})
     parent.say("session 5")
     assert wait_until(lambda: parent.seen("sessiond"))
-    for name, last in (("apid", 6), ("managerd", 6), ("dockerd-proxy", 4), ("egressd", 4), ("keyd", 4), ("sessiond", 4)):
+    for name, last in (("apid", 6), ("managerd", 7), ("dockerd-proxy", 4), ("egressd", 4), ("keyd", 5), ("sessiond", 4)):
         seen = parent.seen(name)[0]
         assert sorted(map(int, seen["fds"])) == list(range(last + 1)), name
         assert seen["fds"]["0"] == seen["fds"]["1"] == "/dev/null" and seen["fds"]["2"] == str(parent.dir / "log")

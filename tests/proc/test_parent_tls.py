@@ -211,7 +211,7 @@ def test_program_that_does_not_answer_is_named_and_all_begins_anew(files, who):
     assert wait_until(lambda: f"{who}[" in files.log() and "does not answer" in files.log(), 60), files.log()
     (files.dir / f"{who}.do").unlink()
     assert wait_until(lambda: files.all_started(2), 60) and wait_until(files.connects)
-    assert files.told(who)[-1][1] == 1, "the generations begin anew too"
+    assert wait_until(lambda: files.told(who)[-1][1] == 1), "the generations begin anew too"
 
 
 @pytest.mark.parametrize("who", ["keyd", "apid"])

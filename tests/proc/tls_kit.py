@@ -155,7 +155,7 @@ class TlsServer(Server):
         super().__init__(**config)
 
     def launch(self, listener, config):
-        self.keyd = layout.Program("keyd", ["chan"])
+        self.keyd = layout.Program("keyd", ["chan"] * 2)
         paths = ",".join(str(cert) for cert, _ in self.certificates.pairs)
         theirs = "chan" if self.between else self.keyd.peers[0].sock
         program = layout.Program("apid", ["chan", listener, theirs], config={"TLS_CERT": paths} | config, ready=False)

@@ -18,7 +18,7 @@ import struct
 import sys
 
 SETUP, CONFIG, START, READY, PING, PONG = 0x100, 0x101, 0x102, 0x103, 0x104, 0x105
-KEYFILE, FORGET, KEYED, CERT, CLIENT_CA, TLS, TLS_DONE = 0x1D0, 0x1D1, 0x1D2, 0x1E0, 0x1E1, 0x1E2, 0x1E3
+KEYFILE, FORGET, KEYED, AUDIT, CERT, CLIENT_CA, TLS, TLS_DONE = 0x1D0, 0x1D1, 0x1D2, 0x1D3, 0x1E0, 0x1E1, 0x1E2, 0x1E3
 SESSION_START, SESSION_KILL, SESSION, SESSION_OVER, PARTIAL = 0x180, 0x181, 0x182, 0x183, 0x184
 HEADER = struct.Struct("=IIQ")
 
@@ -106,6 +106,12 @@ def run_managerd():
 
 
 def take_file(kind, body, received):
+    if kind == AUDIT:
+        [fd] = received
+        st = os.fstat(fd)
+        note("audit", [*struct.unpack_from("=I", body), os.readlink(f"/proc/self/fd/{fd}"), st.st_uid, st.st_mode])
+        os.close(fd)
+        return
     generation, index, count = struct.unpack_from("=III", body)
     content = [os.pread(fd, 100, 0).decode() for fd in received]
     for fd in received:

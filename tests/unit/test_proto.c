@@ -13,6 +13,7 @@
 #include "proto/apid_managerd.h"
 #include "proto/managerd_dockerd.h"
 #include "proto/managerd_egressd.h"
+#include "proto/managerd_keyd.h"
 #include "proto/managerd_sessiond.h"
 #include "proto/parent.h"
 
@@ -24,6 +25,7 @@ static const struct {
     {&apid_keyd_proto, APID, KEYD},
     {&managerd_dockerd_proto, MANAGERD, DOCKERD_PROXY},
     {&managerd_egressd_proto, MANAGERD, EGRESSD},
+    {&managerd_keyd_proto, MANAGERD, KEYD},
     {&managerd_sessiond_proto, MANAGERD, SESSIOND},
     {&parent_child_proto, PARENT, CHILD},
     {&parent_managerd_proto, PARENT, CHILD},

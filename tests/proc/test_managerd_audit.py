@@ -1,0 +1,148 @@
+"""managerd's audit log: every line is as docs/audit-log.schema.json has it, its checkpoints come when they should, lost lines are
+told of whoever forgot them, and a log that is not what keyd signed stops the start."""
+
+# ruff: noqa: F811 - fixtures are imported, and named again as arguments
+
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import layout
+import pytest
+from machine import wait_until
+from managerd_kit import data, engine, start  # noqa: F401
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/audit-log.schema.json").read_text()))
+
+
+def lines(data):
+    whole = (data / "audit.log").read_bytes().split(b"\n")[:-1]
+    return [json.loads(x) for x in whole]
+
+
+def actions(data):
+    return [x["action"] for x in lines(data)]
+
+
+def checkpoints(s):
+    return [m for m in s.p.trail.seen if m.name == "K_CHECKPOINT"]
+
+
+def test_every_line_is_as_the_schema_has_it(start, data):
+    s = start()
+    b = s.box()
+    s.exec(b)
+    assert wait_until(lambda: "exec" in actions(data))
+    for _ in range(15):
+        s.call("AUTH", {}, key="wrong-key-00000000000")
+    s.destroy(b)
+    assert wait_until(lambda: "refusals" in actions(data))
+    s.kill()
+    (data / "audit.log").open("ab").write(b"torn")
+    s = start()
+    s.send_keys("")
+    got = lines(data)
+    for line in got:
+        assert list(line)[-3:] == ["time", "seq", "prev"]
+        SCHEMA.validate(line)
+    assert {"signing_key", "start", "checkpoint", "create", "exec", "destroy", "auth", "refusals", "recovered"} <= {
+        x["action"] for x in got
+    }
+    with pytest.raises(jsonschema.ValidationError):
+        SCHEMA.validate(got[0] | {"more": 1})
+
+
+def test_checkpoint_is_of_a_line_that_is_there_and_comes_again_only_after_new_ones(start, data):
+    s = start(config={"AUDIT_CHECKPOINT_SECONDS": "1"})
+    s.box()
+    assert wait_until(lambda: len(checkpoints(s)) >= 2, 60)
+    whole = (data / "audit.log").read_bytes().split(b"\n")
+    for m in checkpoints(s):
+        assert hashlib.sha256(whole[m.fields["seq"] - 1]).digest() == m.fields["head"]
+    n = len(checkpoints(s))
+    assert not wait_until(lambda: len(checkpoints(s)) > n, 3), "without a new line"
+
+
+def test_requests_do_not_wait_for_keyd(start, data):
+    s = start(config={"AUDIT_CHECKPOINT_SECONDS": "1"})
+    s.p.trail.hold = True
+    n = len(checkpoints(s))
+    b = s.box()
+    assert wait_until(lambda: len(checkpoints(s)) > n, 60)
+    assert s.exec(b) and s.get(b).name == "SANDBOX"
+
+
+def forgetful(monkeypatch, lost):
+    """keyd remembers that so many lines were lost."""
+    answer = layout.Trail.answer
+
+    def with_loss(self, m):
+        if m.name == "K_ASK_LAST":
+            self.lost = lost
+        answer(self, m)
+
+    monkeypatch.setattr(layout.Trail, "answer", with_loss)
+
+
+def test_lines_that_were_lost_before_a_kill_are_told_of(start, data, monkeypatch):
+    forgetful(monkeypatch, 3)
+    s = start()
+    assert wait_until(lambda: "gap" in actions(data))
+    [gap] = [x for x in lines(data) if x["action"] == "gap"]
+    assert (gap["lost"], gap["since"]) == (3, None)
+    assert wait_until(lambda: s.p.trail.lost == 0), "and keyd forgets them"
+    SCHEMA.validate(gap)
+
+
+@contextlib.contextmanager
+def small_disk(folder):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=0700", "tmpfs", folder], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+def test_lines_without_room_are_counted_and_told_of_even_after_a_kill(start, data, monkeypatch):
+    with small_disk(data):
+        s = start(config={"AUDIT_FULL": "continue"})
+        b = s.box()
+        with open(data / "filler", "wb") as f, contextlib.suppress(OSError):
+            while True:
+                f.write(bytes(1 << 16)), f.flush()
+        assert wait_until(lambda: s.call("DESTROY", {"id": b + 1}) and s.p.trail.lost > 5, 100, 0)
+        s.kill()
+        (data / "filler").unlink()
+        lost = s.p.trail.lost
+        forgetful(monkeypatch, lost)
+        s = start()
+        assert wait_until(lambda: "gap" in actions(data))
+        [gap] = [x for x in lines(data) if x["action"] == "gap"]
+        assert gap["lost"] == lost
+        s.kill()
+
+
+@pytest.mark.parametrize("seq,head,word", [(10**6, b"x" * 32, "its end is missing"), (2, b"x" * 32, "is not the one that was signed")])
+def test_log_that_is_not_the_one_that_was_signed_ends_the_start_with_status_2(start, data, monkeypatch, seq, head, word):
+    s = start()
+    s.box()
+    s.kill()
+    before = (data / "audit.log").read_bytes()
+    monkeypatch.setattr(layout.Trail, "answer", lambda self, m: self.chan.send("K_LAST", m.id, {"seq": seq, "head": head}))
+    s = start(ready=False)
+    assert s.p.wait(30) == 2
+    [line] = [x for x in s.p.log().splitlines() if "docs/AUDIT-LOG.md" in x]
+    assert word in line and (data / "audit.log").read_bytes() == before, "something was written"
+
+
+def test_keyd_that_says_the_log_went_back_ends_managerd(start, data):
+    s = start(config={"AUDIT_CHECKPOINT_SECONDS": "1"})
+    s.p.trail.status = layout.CHECKPOINT_BACK
+    s.box()
+    assert s.p.wait(60) == 1 and "that is not in it" in s.p.log()
