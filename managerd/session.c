@@ -172,6 +172,7 @@ session_kill(struct session *s)
 {
 	struct m_session m = {.session = s->id};
 
+	s->killed = 1;
 	send_P_SESSION_KILL(mgr.parent, s->id, &m, NULL, 0, -1);
 }
 
@@ -271,7 +272,7 @@ session_over(uint64_t id, int status)
 		fatalx("the parent reaped a session that was not asked for");
 	if (WIFSIGNALED(status) && s->owner != NULL)
 		log_warnx("a session ended with signal %d", WTERMSIG(status));
-	if (status != 0 && s->owner != NULL && s->sandbox != 0)
+	if (status != 0 && !s->killed && s->sandbox != 0)
 		audit_died(NULL, s->sandbox, status);
 	if (s->owner != NULL)
 		session_lost(s, "the sandbox's session was lost");

@@ -34,6 +34,7 @@ struct session {
 	int up;
 	int restoring;
 	int outdated;        /* not up: the guest speaks another version */
+	int killed;          /* because managerd wanted it */
 	unsigned dials;      /* of its sandbox, not over yet (dial.c) */
 	int64_t up_us;       /* CLOCK_BOOTTIME */
 	int64_t deadline_us; /* for being up, or for being reaped; 0: none */

@@ -267,3 +267,27 @@ def test_server_that_was_killed_at_any_moment_has_a_log_that_is_good(own, sig):
         s.api.fresh()
     assert good(s)["checkpoints"] > 3
     assert [x for x in actions(s) if x == "timeout"] == ["timeout"] * 60
+
+
+def test_death_of_a_program_and_of_a_session_and_a_reload_are_in_it(own, tmp_path):
+    keys = tmp_path / "keys"
+    subprocess.run([BUILD / "agent-sandbox", "keygen", "--name", "ci", "--file", keys], check=True, capture_output=True)
+    s = own(KEYS_FILE=keys)
+    b = s.api.create(memory_mb=64)
+    os.kill(s.pid("sessiond"), signal.SIGKILL)
+    assert wait_until(lambda: "session_died" in actions(s))
+    s.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: "reload" in actions(s))
+    keys.chmod(0o644)
+    s.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: actions(s).count("reload") == 2)
+    keys.chmod(0o600)
+    gone = s.kill("apid")
+    assert wait_until(lambda: s.settled(gone), 30)
+    got = [json.loads(x) for x in (s.data / "audit.log").read_text().split("\n")[:-1]]
+    by = {x["action"]: x for x in got}
+    assert (by["session_died"]["target"], by["session_died"]["signal"]) == (b.id, 9)
+    assert [(x["ok"], x["target"]) for x in got if x["action"] == "reload"] == [(True, "keys"), (False, "keys")]
+    assert "private" in by["reload"]["reason"]
+    assert (by["died"]["target"], by["died"]["signal"]) == ("apid", 9)
+    assert good(s)["lines"] >= len(got)

@@ -653,7 +653,7 @@ def test_engine_socket_that_appears_is_taken_up_without_counting(parent):
         assert wait_until(lambda: parent.all_started(2)), parent.log()
         assert parent.seen("dockerd-proxy")[1]["setup"]["path"].endswith("engine.sock")
         state = read(parent.proc.pid, "cmdline").split(b"\0")[1]
-        assert re.fullmatch(rb"--resume=\d,0,\d", state), state
+        assert re.fullmatch(rb"--resume=\d,0,\d,\d+,\d,\d+", state), state
         assert parent.connects()
 
 
@@ -662,7 +662,7 @@ def test_replaced_engine_socket_is_taken_up_without_counting(parent):
         parent.start()
     with engine_socket(parent):
         assert wait_until(lambda: parent.all_started(2)), parent.log()
-        assert re.search(rb"--resume=\d,0,\d\0", read(parent.proc.pid, "cmdline"))
+        assert re.search(rb"--resume=\d,0,\d,\d+,\d,\d+\0", read(parent.proc.pid, "cmdline"))
         time.sleep(1.5)
         assert parent.starts() == 2
 
@@ -673,7 +673,7 @@ def test_death_while_the_engine_socket_is_away_is_not_counted(parent):
     (parent.dir / "engine.sock").unlink()
     assert send(parent.pid("dockerd-proxy"))
     assert wait_until(lambda: parent.all_started(2)), parent.log()
-    assert re.search(rb"--resume=\d,0,\d\0", read(parent.proc.pid, "cmdline"))
+    assert re.search(rb"--resume=\d,0,\d,\d+,\d,\d+\0", read(parent.proc.pid, "cmdline"))
 
 
 def test_engine_socket_that_only_its_owner_may_use_is_told(parent):
