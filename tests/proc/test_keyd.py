@@ -376,6 +376,13 @@ def test_apid_that_breaks_the_table_is_fatal(tmp_path, what):
         assert p.wait(30) == 1 and "apid" in p.log()
 
 
+@pytest.mark.parametrize(("generation", "index", "count"), [(0, 0, 1), (1, 0, 0), (1, 0, layout.KEYS_AT_ONCE + 1), (1, 1, 1), (1, 2, 1)])
+def test_key_out_of_bounds_is_fatal(tmp_path, generation, index, count):
+    with Keyd(tmp_path) as p:
+        p.give(generation, index, count, pem("p256"))
+        assert p.wait(30) == 1 and "a key out of bounds" in p.log()
+
+
 # Memory
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="reads another process's memory")
