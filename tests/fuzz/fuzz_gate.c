@@ -24,17 +24,19 @@
 #include "apid/apid.h"
 #include "apid/gate.h"
 #include "apid/managerd.h"
+#include "apid/metrics.h"
 #include "apid/places.h"
 #include "common/chan_event.h"
 #include "common/log.h"
 #include "common/record.h"
 #include "proto/data.h"
+#include "proto/parent.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *, size_t);
 
 static struct config config;
 static struct sockaddr_in address;
-static struct chan *manager;
+static struct chan *manager, *parent;
 static uint8_t mood;
 
 static void
@@ -84,6 +86,7 @@ play_manager(struct chan *c, struct msg *m)
 	struct m_sandbox sandbox = {.id = 1, .egress = mood >> 7}, labelled = sandbox;
 	struct m_snapshot snapshot = {.id = 1};
 	struct m_page_end page = {0};
+	struct m_metric metric = {.metric = METRIC_engine_up, .value = {1}};
 	struct m_health health = {.engine_up = mood & 1};
 	int fd = msg_take_fd(m);
 
@@ -112,11 +115,24 @@ play_manager(struct chan *c, struct msg *m)
 		send_SNAPSHOT(c, m->id, &snapshot, "image\0name", 10, -1);
 		send_PAGE_END(c, m->id, &page, NULL, 0, -1);
 		return;
+	case MSG_METRICS:
+		send_METRIC(c, m->id, &metric, NULL, 0, -1);
+		break;
 	default:
 		if (fd != -1)
 			play_session(fd);
 	}
 	send_REPLY(c, m->id, &reply, "text", 4, -1);
+}
+
+static void
+play_parent(struct chan *c, struct msg *m)
+{
+	const struct m_figures figures = {0};
+
+	(void)c;
+	(void)m;
+	metrics_figures(&figures);
 }
 
 static void
@@ -156,9 +172,16 @@ init(void)
 	    socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == -1)
 		abort();
 	gate_init(apid.base, fd);
+	gate_open();
 	managerd_init(apid.base, pair[0], abort);
 	manager = chan_event_new(
 	    apid.base, pair[1], &apid_managerd_proto, MANAGERD, APID, play_manager, never, NULL);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == -1)
+		abort();
+	apid.parent = chan_event_new(
+	    apid.base, pair[0], &parent_apid_proto, CHILD, PARENT, play_manager, never, NULL);
+	parent = chan_event_new(
+	    apid.base, pair[1], &parent_apid_proto, PARENT, CHILD, play_parent, never, NULL);
 }
 
 static void
