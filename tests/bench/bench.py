@@ -21,6 +21,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 import client_rows  # noqa: E402
 import egress_rows  # noqa: E402
 import front_rows  # noqa: E402
+import metrics_rows  # noqa: E402
 import pool_rows  # noqa: E402
 import rows  # noqa: E402
 import run_rows  # noqa: E402
@@ -29,7 +30,9 @@ from client import Http  # noqa: E402
 from harness import BUILD, KEY, Api, Engine, Server  # noqa: E402
 from watch import private  # noqa: E402
 
-ROWS = rows.ROWS | run_rows.ROWS | pool_rows.ROWS | client_rows.ROWS | egress_rows.ROWS | front_rows.ROWS | tls_rows.ROWS
+ROWS = (
+    rows.ROWS | run_rows.ROWS | pool_rows.ROWS | client_rows.ROWS | egress_rows.ROWS | front_rows.ROWS | tls_rows.ROWS | metrics_rows.ROWS
+)
 HEAD = ("operation", "limit", "ours", "goal", "met")
 
 
