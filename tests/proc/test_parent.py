@@ -514,6 +514,13 @@ def test_session_asked_for_twice_is_a_breach(parent):
     assert wait_until(lambda: parent.all_started(2)) and "twice" in parent.log()
 
 
+def test_managerd_that_asks_and_reads_no_answer_is_ended_and_the_parent_lives(parent):
+    parent.start(settings={"MAX_SANDBOXES": 1})
+    parent.say("flood 100000")
+    assert wait_until(lambda: parent.proc.poll() is not None or "does not read the answers" in parent.log()), parent.log()[-500:]
+    assert wait_until(lambda: parent.all_started(2)) and parent.proc.poll() is None and parent.connects()
+
+
 # Deaths
 
 

@@ -4,9 +4,9 @@
 Copied as apid, managerd, dockerd-proxy, egressd, keyd or sessiond into one folder with agent-sandboxd. NAME.do there holds words:
 "exit=N" ends before it is ready, "hang" is never ready, "partial", "deaf" ignores SIGTERM. NAME.seen gets one JSON line
 per start: argv, environment, descriptors, setup, configuration. managerd also obeys lines added to managerd.cmd:
-"session N", "kill N", "garbage". What each is told after its start stands in NAME.told. keyd and apid take keys and
-certificates, unless their words, looked at each time, are "bad=INDEX" or "mute"; "twice" answers once more. "silent": does not
-answer when it is asked whether it lives.
+"session N", "kill N", "garbage", "flood N" (asks for so many sessions and reads no answer). What each is told after its
+start stands in NAME.told. keyd and apid take keys and certificates, unless their words, looked at each time, are
+"bad=INDEX" or "mute"; "twice" answers once more. "silent": does not answer when it is asked whether it lives.
 """
 
 import json
@@ -82,6 +82,10 @@ def obey(line, sent):
         send(SESSION_KILL, struct.pack("=Q", int(arg)), int(arg))
     elif verb == "garbage":
         parent.send(b"garbage")
+    elif verb == "flood":
+        os.unlink(f"{base}/managerd.cmd")  # not again after the restart
+        for n in range(int(arg)):
+            send(SESSION_START, struct.pack("=Q", n + 1), n + 1)
 
 
 def run_managerd():
