@@ -4,8 +4,8 @@
 Copied as apid, managerd, dockerd-proxy, egressd, keyd or sessiond into one folder with agent-sandboxd. NAME.do there holds words:
 "exit=N" ends before it is ready, "hang" is never ready, "partial", "deaf" ignores SIGTERM. NAME.seen gets one JSON line
 per start: argv, environment, descriptors, setup, configuration. managerd also obeys lines added to managerd.cmd:
-"session N", "kill N", "garbage", "flood N" (asks for so many sessions and reads no answer). What each is told after its
-start stands in NAME.told. keyd and apid take keys and certificates, unless their words, looked at each time, are
+"session N", "kill N", and once "garbage", "twice N", "flood N" (asks for so many sessions and reads no answer). What each is told
+after its start stands in NAME.told. keyd and apid take keys and certificates, unless their words, looked at each time, are
 "bad=INDEX" or "mute"; "twice" answers once more. "silent": does not answer when it is asked whether it lives.
 """
 
@@ -74,18 +74,22 @@ def handshake():
             return setup, config
 
 
+def breach(verb, n):
+    if verb == "garbage":
+        parent.send(b"garbage")
+    for i in (n, n) if verb == "twice" else range(1, n + 1):
+        send(SESSION_START, struct.pack("=Q", i), i)
+
+
 def obey(line, sent):
     verb, _, arg = line.partition(" ")
     if verb == "session":
         send(SESSION_START, struct.pack("=Q", int(arg)), int(arg))
     elif verb == "kill":
         send(SESSION_KILL, struct.pack("=Q", int(arg)), int(arg))
-    elif verb == "garbage":
-        parent.send(b"garbage")
-    elif verb == "flood":
+    elif verb in ("garbage", "twice", "flood"):
         os.unlink(f"{base}/managerd.cmd")  # not again after the restart
-        for n in range(int(arg)):
-            send(SESSION_START, struct.pack("=Q", n + 1), n + 1)
+        breach(verb, int(arg or 0))
 
 
 def run_managerd():
