@@ -33,7 +33,11 @@ class Machine(Stage):
     def __init__(self, engine):
         super().__init__(engine=engine)
         script = PACKAGE.replace("$(dirname $0)", f"{self.dir}/bin")
-        self.sh(f"mkdir -p {self.dir}/bin; echo {next(self.number):032x} >/etc/machine-id; {script}")
+        try:
+            self.sh(f"mkdir -p {self.dir}/bin; echo {next(self.number):032x} >/etc/machine-id; {script}")
+        except BaseException:
+            super().close()
+            raise
 
     def sh(self, script, seconds=120):
         status, out = self.run_script(script, seconds)
