@@ -25,6 +25,7 @@ AGENT_SANDBOX_PORT=8443
 AGENT_SANDBOX_TLS_CERT=/etc/agent-sandbox/server.pem
 AGENT_SANDBOX_TLS_KEY=/etc/agent-sandbox/server.key
 AGENT_SANDBOX_DEFAULT_IMAGE=tiny:1
+AGENT_SANDBOX_POOL=0
 END
 docker import /mnt/tiny.tar tiny:1 >/dev/null
 umask 077
