@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "common/chan_event.h"
 #include "common/log.h"
@@ -19,6 +20,7 @@
 #include "managerd/dial.h"
 #include "managerd/egress.h"
 #include "managerd/engine.h"
+#include "managerd/fds.h"
 #include "managerd/instance.h"
 #include "managerd/keys.h"
 #include "managerd/keysfile.h"
@@ -66,6 +68,14 @@ note_arrived(const struct msg *m)
 }
 
 static void
+syslog_arrived(int fd)
+{
+	if (!CFG(AUDIT_SYSLOG) || (fd != -1 && !fd_is_socket(fd, SOCK_DGRAM)))
+		fatalx("the parent sent a syslog that is none, or not wanted");
+	audit_syslog_use(fd);
+}
+
+static void
 syslog_ask(void)
 {
 	const struct m_none none = {0};
@@ -99,7 +109,7 @@ parent_message(struct chan *c, struct msg *m)
 		note_arrived(m);
 		break;
 	case MSG_P_SYSLOG:
-		audit_syslog_use(msg_take_fd(m));
+		syslog_arrived(msg_take_fd(m));
 		break;
 	case MSG_P_DRAIN:
 		drain();

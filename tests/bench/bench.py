@@ -18,6 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
+import audit_rows  # noqa: E402
 import client_rows  # noqa: E402
 import egress_rows  # noqa: E402
 import front_rows  # noqa: E402
@@ -30,9 +31,8 @@ from client import Http  # noqa: E402
 from harness import BUILD, KEY, Api, Engine, Server  # noqa: E402
 from watch import private  # noqa: E402
 
-ROWS = (
-    rows.ROWS | run_rows.ROWS | pool_rows.ROWS | client_rows.ROWS | egress_rows.ROWS | front_rows.ROWS | tls_rows.ROWS | metrics_rows.ROWS
-)
+OTHERS = egress_rows.ROWS | front_rows.ROWS | tls_rows.ROWS | metrics_rows.ROWS | audit_rows.ROWS
+ROWS = rows.ROWS | run_rows.ROWS | pool_rows.ROWS | client_rows.ROWS | OTHERS
 HEAD = ("operation", "limit", "ours", "goal", "met")
 
 

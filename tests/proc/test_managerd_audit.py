@@ -7,6 +7,8 @@ import contextlib
 import hashlib
 import json
 import os
+import re
+import socket
 import subprocess
 from pathlib import Path
 
@@ -146,3 +148,43 @@ def test_keyd_that_says_the_log_went_back_ends_managerd(start, data):
     s.p.trail.status = layout.CHECKPOINT_BACK
     s.box()
     assert s.p.wait(60) == 1 and "that is not in it" in s.p.log()
+
+
+def taken(sock):
+    """What syslog was sent so far: the lines without what stands before them."""
+    out = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            text = sock.recv(65536).decode()
+            head, line = text.split(": ", 1)
+            assert re.fullmatch(r"<86>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d agent-sandbox\[\d+\]", head), head
+            out.append(line)
+    return out
+
+
+def test_syslog_has_a_copy_of_each_line_from_the_first_on_and_costs_only_the_copy(start, data):
+    s = start(config={"AUDIT_SYSLOG": "true"})
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.setblocking(False)
+    s.box()
+    assert s.seen.count("P_SYSLOG_ASK") == 1
+    s.p.parent.send("P_SYSLOG", 0, fd=theirs)
+    theirs.close()
+    got = []
+    written = lambda: (data / "audit.log").read_text().splitlines()  # noqa: E731
+    assert wait_until(lambda: got.extend(taken(ours)) or got == written(), 30), (got, written())
+    for _ in range(600):  # more than such a socket holds
+        s.call("DESTROY", {"id": 7})
+    assert len(taken(ours)) < 600 and sum('"destroy"' in x for x in written()) == 600
+    ours.close()
+    assert s.call("DESTROY", {"id": 7}).fields["status"] == 404
+    assert wait_until(lambda: s.call("DESTROY", {"id": 7}) and s.seen.count("P_SYSLOG_ASK") == 2, 60), "it asks for a new one"
+    s.p.parent.send("P_SYSLOG", 0)
+    s.p.parent.send("P_NOTE", 0, {"what": layout.NOTE_DIED, "status": 9}, "apid\0")
+    s.p.parent.send("P_NOTE", 0, {"what": layout.NOTE_KEPT}, "certificates\0they are none")
+    assert wait_until(lambda: "reload" in actions(data))
+    died, reload = (x for x in lines(data) if x["action"] in ("died", "reload"))
+    assert (died["target"], died["signal"], reload["target"], reload["ok"]) == ("apid", 9, "certificates", False)
+    assert reload["reason"] == "they are none"
+    for x in (died, reload):
+        SCHEMA.validate(x)
