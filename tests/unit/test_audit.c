@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "common/audit_line.h"
 #include "common/ids.h"
@@ -416,6 +417,44 @@ old_lines_without_a_number_are_gone_on_with(void **state)
 	assert_int_equal(system(line), 0);
 }
 
+static int64_t ahead_s; /* how much somebody has set the wall clock */
+
+int
+clock_gettime(clockid_t id, struct timespec *ts)
+{
+	int rc = (int)syscall(SYS_clock_gettime, id, ts);
+
+	if (id == CLOCK_REALTIME)
+		ts->tv_sec += ahead_s;
+	return rc;
+}
+
+static void
+set_the_clock(void *arg)
+{
+	static const int64_t steps[] = {0, 30, 3600, 3600, -86400, -86350};
+
+	(void)arg;
+	audit_open(&plain, NULL);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		ahead_s = steps[i];
+		audit_tick();
+	}
+}
+
+static void
+clock_that_jumps_has_a_line_and_the_chain_goes_on(void **state)
+{
+	(void)state;
+	assert_int_equal(forked_run(set_the_clock, NULL).status, 0);
+	assert_int_equal(chain(NULL, NULL, 0), 2);
+	assert_int_equal(system("grep -q '\"action\":\"clock\",\"jump_us\":35[67]' audit.log"), 0);
+	assert_int_equal(
+	    system("grep -q '\"action\":\"clock\",\"jump_us\":-\\(8999\\|9000\\)' audit.log"), 0);
+	some(1);
+	assert_int_equal(chain(NULL, NULL, 0), 3);
+}
+
 int
 main(void)
 {
@@ -434,6 +473,8 @@ main(void)
 		rotation_killed_before_any_step_loses_nothing_and_goes_on, setup, teardown),
 	    cmocka_unit_test_setup_teardown(
 		removed_file_leaves_its_last_hash_in_a_line, setup, teardown),
+	    cmocka_unit_test_setup_teardown(
+		clock_that_jumps_has_a_line_and_the_chain_goes_on, setup, teardown),
 	    cmocka_unit_test_setup_teardown(
 		old_lines_without_a_number_are_gone_on_with, setup, teardown),
 	};
