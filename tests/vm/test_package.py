@@ -84,7 +84,7 @@ def test_machine_has_cgroup_v2_systemd_and_apparmor(vm):
 
 @pytest.mark.step
 def test_package_installs_with_what_it_depends_on(vm):
-    vm.sh(INSTALL + " /mnt/agent-sandbox.deb", 120)
+    vm.sh(INSTALL + " /mnt/agent-sandbox.deb nftables", 120)
     assert vm.sh("dpkg-query -W -f '${db:Status-Status}' agent-sandbox") == "installed"
     assert vm.run("dpkg --audit").out == ""
     assert vm.sh("systemctl is-enabled agent-sandbox").strip() == "enabled"
