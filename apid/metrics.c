@@ -127,7 +127,7 @@ one(struct evbuffer *out, enum metric metric, int64_t value)
 void
 metrics_own(struct evbuffer *out, int managerd_up)
 {
-	int64_t handshakes[] = {
+	int64_t handshakes[METRIC_VALUES] = {
 	    (int64_t)counts[COUNT_HANDSHAKES], (int64_t)counts[COUNT_HANDSHAKES_FAILED]};
 
 	metrics_head(out, METRIC_build_info);

@@ -36,9 +36,12 @@ unlimited(struct tenant *t)
 static void
 number_give(struct tenant *t)
 {
+	struct tenant **more = numbered;
+
 	if (count % BUCKETS == 0 &&
-	    (numbered = reallocarray(numbered, count + BUCKETS, sizeof(*numbered))) == NULL)
+	    (more = reallocarray(numbered, count + BUCKETS, sizeof(*more))) == NULL)
 		fatal("tenants");
+	numbered = more;
 	t->number = count;
 	numbered[count++] = t;
 }
