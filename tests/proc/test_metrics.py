@@ -2,6 +2,7 @@
 
 # ruff: noqa: F811 - fixtures are imported, and named again as arguments
 
+import contextlib
 import re
 import socket
 import subprocess
@@ -194,8 +195,9 @@ def test_a_managerd_that_was_taken_over_cannot_break_the_text(name, more, why):
     with Metered() as s:
 
         def lie(s, m):
-            s.metric(m, name, 1, **more)
-            s.reply(m, 200)
+            with contextlib.suppress(OSError):  # it ends at the first of them
+                s.metric(m, name, 1, **more)
+                s.reply(m, 200)
 
         s.on["METRICS"] = lie
         with pytest.raises(OSError):
@@ -220,8 +222,9 @@ def test_a_series_that_comes_twice_ends_apid():
     with Metered() as s:
 
         def twice(s, m):
-            s.metric(m, "snapshots", 1, text="a")
-            s.metric(m, "snapshots", 2, text="a")
+            with contextlib.suppress(OSError):
+                s.metric(m, "snapshots", 1, text="a")
+                s.metric(m, "snapshots", 2, text="a")
 
         s.on["METRICS"] = twice
         with pytest.raises(OSError):
