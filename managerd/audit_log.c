@@ -114,6 +114,22 @@ rotate(void)
 	audit_sign_soon();
 }
 
+/* Whether there is room by now. */
+static void
+look_for_room(void)
+{
+	int before = full;
+
+	full = !audit_file_reserve();
+	if (full && !before)
+		log_warnx("the audit log has no room%s",
+		    rules.refuse ? ": what changes something is refused" : "");
+	else if (!full && before)
+		log_info("the audit log has room again");
+	if (!full)
+		tell_lost();
+}
+
 uint64_t
 audit_log_put(json_t *entry)
 {
@@ -129,7 +145,7 @@ audit_log_put(json_t *entry)
 		return 0;
 	}
 	if (audit_file.reserved - audit_file.size < AUDIT_RESERVE)
-		full = !audit_file_reserve();
+		look_for_room();
 	return audit_file.seq;
 }
 
@@ -149,17 +165,8 @@ audit_log_sync(void)
 void
 audit_log_tick(void)
 {
-	int before = full;
-
 	audit_log_sync();
-	full = !audit_file_reserve();
-	if (full && !before)
-		log_warnx("the audit log has no room%s",
-		    rules.refuse ? ": what changes something is refused" : "");
-	else if (!full && before)
-		log_info("the audit log has room again");
-	if (!full)
-		tell_lost();
+	look_for_room();
 }
 
 int
@@ -171,7 +178,10 @@ audit_stuck(void)
 int
 audit_refuses(void)
 {
-	return rules.refuse && audit_stuck();
+	if (!rules.refuse || !audit_stuck())
+		return 0;
+	look_for_room(); /* nobody is refused for what was a moment ago */
+	return audit_stuck();
 }
 
 void
