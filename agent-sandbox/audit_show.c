@@ -116,24 +116,39 @@ print_line(const char *line, size_t len)
 	json_decref(o);
 }
 
+/* Nothing is left out without a word. */
+static int
+was_whole(enum audit_read end, const char *path)
+{
+	if (end == AUDIT_END)
+		return 1;
+	log_warnx("%s: %s: see \"audit verify\"", path,
+	    end == AUDIT_TORN ? "its last line has no end, and is left out"
+			      : "a line is too long, and nothing behind it is shown");
+	return 0;
+}
+
 int
 audit_show(char **named, size_t n)
 {
 	struct audit_files files;
+	int whole = 1;
 
 	audit_files_find(&files, named, n);
 	for (size_t i = 0; i < files.n; i++) {
 		struct audit_lines l;
+		enum audit_read got;
 		const char *line;
 		size_t len;
 
 		audit_lines_open(&l, files.paths[i]);
-		while (audit_lines_next(&l, &line, &len) == AUDIT_LINE)
+		while ((got = audit_lines_next(&l, &line, &len)) == AUDIT_LINE)
 			print_line(line, len);
+		whole &= was_whole(got, files.paths[i]);
 		audit_lines_close(&l);
 	}
 	audit_files_free(&files);
-	return show_end();
+	return whole ? show_end() : EXIT_REFUSED;
 }
 
 /* The last lines of all files, oldest first. */
@@ -203,8 +218,10 @@ audit_tail(char **named, size_t n)
 	struct last last = {.max = (size_t)audit_options.lines};
 	struct audit_files files;
 	struct audit_lines l;
+	enum audit_read got;
 	const char *line;
 	size_t len;
+	int whole = 1;
 
 	if (audit_options.lines > 1000000 ||
 	    (last.lines = calloc(last.max, sizeof(*last.lines))) == NULL)
@@ -213,8 +230,9 @@ audit_tail(char **named, size_t n)
 	/* Of the closed files the newest is enough, unless very many lines are wanted. */
 	for (size_t i = files.n > 2 && last.max <= 1000 ? files.n - 2 : 0; i < files.n; i++) {
 		audit_lines_open(&l, files.paths[i]);
-		while (audit_lines_next(&l, &line, &len) == AUDIT_LINE)
+		while ((got = audit_lines_next(&l, &line, &len)) == AUDIT_LINE)
 			keep(&last, line, len);
+		whole &= was_whole(got, files.paths[i]);
 		if (i + 1 < files.n)
 			audit_lines_close(&l);
 	}
@@ -223,5 +241,5 @@ audit_tail(char **named, size_t n)
 		return follow(&l);
 	audit_lines_close(&l);
 	audit_files_free(&files);
-	return show_end();
+	return whole ? show_end() : EXIT_REFUSED;
 }

@@ -196,6 +196,16 @@ check_signed(struct verify *v)
 	return wrong(v, CHAIN_SIGNATURE, last, v->before_number, c->seq);
 }
 
+/* The line that keyd has signed last is not there: the log can only begin right behind it. */
+static int
+begins_elsewhere(const struct verify *v, const struct audit_keyd *keyd)
+{
+	const struct chain *c = &v->chain;
+
+	return *c->kept_head == '\0' && v->files.folder != NULL && audit_options.since == NULL &&
+	       (c->first != keyd->seq + 1 || strcmp(c->behind_head, keyd->head) != 0);
+}
+
 /* What only shows at the end: where the log begins, and where keyd knows it to end. */
 static int
 check_ends(struct verify *v, const struct audit_keyd *keyd)
@@ -214,6 +224,12 @@ check_ends(struct verify *v, const struct audit_keyd *keyd)
 		chain_fault(c, CHAIN_CUT,
 		    "the log ends here, but it was signed up to line %" PRIu64, keyd->seq);
 		return wrong(v, CHAIN_CUT, last, v->before_number, c->seq);
+	}
+	if (begins_elsewhere(v, keyd)) {
+		chain_fault(c, CHAIN_REMOVED,
+		    "the log begins here, but line %" PRIu64 ", which was signed, is not in it",
+		    keyd->seq);
+		return wrong(v, CHAIN_REMOVED, v->files.paths[0], 1, c->first);
 	}
 	if (*c->kept_head != '\0' && strcmp(c->kept_head, keyd->head) != 0) {
 		chain_fault(c, CHAIN_RECHAINED,

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import struct
 import subprocess
 import tempfile
 
@@ -56,6 +57,16 @@ class Log:
 
     def text(self):
         return "".join(x + "\n" for x in self.lines)
+
+
+def keyd_remembers(data, signer, seq, head):
+    """keyd's file (common/audit_state.h), as if it had signed last the line with this number and hash."""
+    (data / "keyd").mkdir(exist_ok=True)
+    first = b"ASAUDIT1" + bytes(32)
+    slot = struct.pack("=QQQ", 1, seq, 0) + bytes.fromhex(head)
+    parts = [part + hashlib.sha256(part).digest() for part in (first, slot)]
+    (data / "keyd/audit").write_bytes(parts[0].ljust(512, b"\0") + parts[1].ljust(1024, b"\0"))
+    (data / "keyd/audit.pub").write_text(signer.key + "\n")
 
 
 def sample(signer=None, n=10, each=5):

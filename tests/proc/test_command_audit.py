@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from audit_kit import INSTANCE, Log, Signer, chained, digest, sample
+from audit_kit import INSTANCE, Log, Signer, chained, digest, keyd_remembers, sample
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build")) / "agent-sandbox"
@@ -205,6 +205,24 @@ def test_files_that_are_missing_at_the_beginning_must_be_told_of(tmp_path):
     assert good(data=data).startswith("11 lines")
 
 
+def test_made_up_log_behind_the_line_that_was_signed_last_is_none(tmp_path, signer):
+    log = sample(signer)
+    data = split(tmp_path, log, [0])
+    keyd_remembers(data, signer, log.seq, log.prev)
+    assert good(data=data).startswith("12 lines")
+    for skipped in (0, 1):
+        made_up = Log()
+        made_up.seq, made_up.prev = log.seq + skipped, "ab" * 32
+        made_up.add()
+        made_up.add(action="removed", target="audit-000000000001.log", upto=log.seq + skipped, head="ab" * 32)
+        (data / "audit.log").write_text(made_up.text())
+        assert bad(data=data) == ("audit.log", 1, 13 + skipped, "removed")
+    log.lines.clear()
+    log.add(action="removed", target="audit-000000000001.log", upto=12, head=log.prev)
+    (data / "audit.log").write_text(log.text())
+    assert good(data=data).startswith("1 lines"), "it may begin right behind that line"
+
+
 def test_since_begins_in_the_middle_and_still_sees_what_is_behind(tmp_path, signer):
     log = sample(signer, 40)
     data = split(tmp_path, log, [0, 10, 17, 30])
@@ -268,6 +286,17 @@ def test_show_and_tail_choose_lines(written):
     assert [x["seq"] for x in shown("show", "--action", "create", "--key", "ci", path)] == [4, 10, 16, 22, 28]
     assert [x["seq"] for x in shown("show", "--since", "2026-11-01T00:28:00Z", path)] == [29, 30]
     assert "sb_0000000000000002" in run("show", path).stdout
+
+
+@pytest.mark.parametrize(
+    ("end", "words"), [('{"action":"half', "has no end"), ("x" * (2 << 20) + "\n{}\n", "too long")], ids=["torn", "long"]
+)
+def test_show_and_tail_leave_nothing_out_without_a_word(written, end, words):
+    path = written(sample().lines)
+    path.write_text(path.read_text() + end)
+    for verb in ("show", "tail"):
+        p = run(verb, "--json", path)
+        assert p.returncode == 1 and len(p.stdout.splitlines()) == 10 and p.stderr.count("\n") == 1 and words in p.stderr
 
 
 def test_what_others_wrote_does_not_reach_the_terminal(written):
