@@ -15,14 +15,14 @@ from managerd_kit import data, engine, refused, start  # noqa: F401
 
 @pytest.fixture
 def small(tmp_path_factory):
-    """A data directory on a file system of 1 MiB."""
+    """A data directory on a file system of 4 MiB, of which the audit log reserves some."""
     if os.geteuid() != 0:
         pytest.skip("mount needs root")
     d = tmp_path_factory.mktemp("small")
     for p in d.parents:
         if str(p).startswith("/tmp/"):
             os.chmod(p, 0o755)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=200", "none", d], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,nr_inodes=200", "none", d], check=True)
     yield d
     subprocess.run(["umount", d], check=True)
 
