@@ -355,7 +355,9 @@ refuse_unwritten(const struct msg *m, const struct key *key, const struct route 
 	const struct m_auth *auth = m->payload;
 	int changes = m->type == MSG_AUTH ? auth->changes : route->action != NULL;
 
-	if (!changes || auth->ask.again || !audit_refuses())
+	int makes_room = m->type == MSG_DESTROY || m->type == MSG_SNAPSHOT_DELETE;
+
+	if (!changes || auth->ask.again || !audit_refuses(makes_room))
 		return 0;
 	audit_refused(&auth->ask, key, route->name, 503, "the audit log cannot be written");
 	answer(m->id, 503, 1, "the audit log cannot be written");

@@ -27,9 +27,10 @@ struct audit_rules {
 
 /* Opens or makes it in the current folder. Fatal. base may be NULL. */
 void audit_open(const struct audit_rules *, struct event_base *);
-/* No room for what may come, or lines were lost; and whether therefore nothing new may begin. */
+/* No room for what may come, or lines were lost; and whether therefore nothing new may begin. What
+ * makes room may, while there is some for its lines. */
 int audit_stuck(void);
-int audit_refuses(void);
+int audit_refuses(int makes_room);
 
 struct audit_stats {
 	uint64_t lines;

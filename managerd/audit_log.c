@@ -176,11 +176,13 @@ audit_stuck(void)
 }
 
 int
-audit_refuses(void)
+audit_refuses(int makes_room)
 {
 	if (!rules.refuse || !audit_stuck())
 		return 0;
 	look_for_room(); /* nobody is refused for what was a moment ago */
+	if (makes_room && lost == 0 && audit_file.reserved - audit_file.size > AUDIT_RESERVE / 4)
+		return 0;
 	return audit_stuck();
 }
 

@@ -103,9 +103,9 @@ dial_request(struct session *s, struct msg *m)
 	rule = egress_rule(&policy.egress, &s->box->spec);
 	if (rule == NULL || m->tail_len == 0 || ask->how > DIAL_HTTP)
 		return -1;
-	if (audit_refuses() || s->dials >= DIALS_MAX || chan_queued(mgr.egress) > CHAN_HIGH) {
+	if (audit_refuses(0) || s->dials >= DIALS_MAX || chan_queued(mgr.egress) > CHAN_HIGH) {
 		dial_refuse(s, m, ask->port,
-		    audit_refuses() ? "the audit log cannot be written" : "too many connections");
+		    audit_refuses(0) ? "the audit log cannot be written" : "too many connections");
 		return 0;
 	}
 	fd = msg_take_fd(m);

@@ -210,7 +210,7 @@ def test_full_disk(own, policy):
     with small_disk(s.data, 16):
         try:
             s.start()
-            b = s.api.create(memory_mb=64)
+            b, other = s.api.create(memory_mb=64), s.api.create(memory_mb=64)
             # More than the log needs at first, so that it soon asks for more than there is.
             fill(s.data / "filler")
             ask = lambda: s.api.ask("POST", b.path + "/exec", json={"command": ["true"]})  # noqa: E731
@@ -220,7 +220,7 @@ def test_full_disk(own, policy):
                 message = check_error(ask(), 503)
                 assert message == "the audit log cannot be written" and ask().headers["Retry-After"] == "1"
                 assert s.api.ask("GET", b.path).status_code == 200
-                assert s.api.ask("DELETE", b.path).status_code == 503
+                assert s.api.ask("DELETE", other.path).status_code == 204, "what makes room must not be stopped"
             else:
                 for _ in range(50):
                     assert ask().status_code == 200
