@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import layout
+from machine import wait_until
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
@@ -279,7 +280,10 @@ class Egress(layout.Program):
         assert status in (0, 1, 2) and "AddressSanitizer" not in log and "runtime error" not in log, log
 
     def resolv(self, text):
+        """What managerd says comes by another channel: it is waited for until egressd knows."""
+        told = self.log().count("name servers: ")
         self.parent.send("P_RESOLV", 0, None, text)
+        assert wait_until(lambda: self.log().count("name servers: ") > told)
 
     def dial(self, name, port=443, allow=None, how=CONNECT, sandbox=1):
         """allow: the sandbox's list; the name alone if there is none."""

@@ -998,7 +998,7 @@ def test_new_container_for_a_kept_volume_takes_nothing_of_the_image_into_it(prox
 def test_volume_that_is_to_be_kept_but_is_not_there_is_not_made_up(engine, network):
     with Proxy(engine, config={"ALLOW_NETWORK": "true"}) as p:
         p.failed(p.create(keep_volume=1, network=network), "FAIL_GONE")
-        assert engine.volumes == {} and engine.containers == {}
+        assert wait_until(lambda: engine.volumes == {} and engine.containers == {})
         p.container(network=network)
 
 
