@@ -15,7 +15,7 @@ static const struct option_row rows[] = {
     {"since", 0, OPTION_TEXT, &O.since, "TIME",
 	"from then on: 2h (ago), or a date in UTC: 2027-01-31"},
     {"key", 0, OPTION_LIST, &O.keys, "KEY",
-	"verify: public key that must have signed, in hex or a file; show: name of an API key"},
+	"verify: key that must have signed, or its file; show: name of an API key"},
     {"sandbox", 0, OPTION_TEXT, &O.sandbox, "SANDBOX", "show: lines about this one"},
     {"action", 0, OPTION_TEXT, &O.action, "ACTION", "show: lines of this action"},
     {"lines", 'n', OPTION_WHOLE, &O.lines, "N", "tail: so many lines (else 10)"},

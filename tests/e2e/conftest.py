@@ -15,6 +15,7 @@ from harness import FRONT, GVISOR, Engine, FaultySocket, Server  # noqa: E402
 def pytest_configure(config):
     config.addinivalue_line("markers", "core: also run against the other engine")
     config.addinivalue_line("markers", "limit(seconds): a test may take longer than the usual 120 s")
+    config.addinivalue_line("markers", "gvisor: about gVisor's kernel; not with another")
     config.addinivalue_line("markers", "not_gvisor(why): what gVisor cannot do")
     config.addinivalue_line(
         "markers", "gate: about the server's own port, HTTP parser or answers that a proxy gives itself; not behind one"
@@ -27,7 +28,7 @@ def pytest_collection_modifyitems(config, items):
     for item in items if GVISOR else []:
         if mark := item.get_closest_marker("not_gvisor"):
             item.add_marker(pytest.mark.skip(reason="gVisor: " + mark.args[0]))
-    out = [name for name, stays in (("gate", FRONT.gate), ("bare", FRONT.bare)) if not stays]
+    out = [name for name, stays in (("gate", FRONT.gate), ("bare", FRONT.bare), ("gvisor", GVISOR)) if not stays]
     if theirs := [item for item in items if any(map(item.get_closest_marker, out))]:
         items[:] = [item for item in items if item not in theirs]
         config.hook.pytest_deselected(items=theirs)

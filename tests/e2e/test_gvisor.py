@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from harness import GVISOR, check_error
+from harness import check_error
 from machine import wait_until
 
-pytestmark = [pytest.mark.core, pytest.mark.skipif(not GVISOR, reason="for gVisor only: make test-engines")]
+pytestmark = [pytest.mark.core, pytest.mark.gvisor]
 
 
 def lost(answer):

@@ -204,7 +204,7 @@ def test_file_that_is_wrong_stops_the_start_with_one_line_and_later_leaves_the_o
         "line 2: ": lambda: file.write(line("old"), "{"),
         "stands in line 1": lambda: file.write(line("old"), line("old")),
         "chmod 600": lambda: file.write(line("new"), mode=0o644),
-        "No such file": lambda: file.path.unlink(),
+        "there is no": lambda: file.path.unlink(),
     }
     for said, spoil in wrong.items():
         before = server.log.read_text().count("AGENT_SANDBOX_KEYS_FILE")

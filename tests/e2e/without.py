@@ -100,7 +100,7 @@ NETWORK = Variant("network", "dockerd-proxy", "none", [
 ], ["dns", "listeners", "metadata", "private_networks", "host"])  # fmt: skip
 
 FILTER = Variant("filter", "dockerd-proxy", "none", [
-    Rule("seccomp", BODY, 'json_sprintf("seccomp=%s", embed_seccomp)', 'json_string("seccomp=unconfined")',
+    Rule("seccomp", BODY, 'json_sprintf("seccomp=%s", proxy.sentry ? embed_seccomp_sentry : embed_seccomp)', 'json_string("seccomp=unconfined")',
          "seccomp", "user_namespaces", "keyrings", "call_arguments", "socket_families"),
 ], only=True)  # fmt: skip
 

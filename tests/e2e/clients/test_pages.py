@@ -126,6 +126,7 @@ def test_the_curl_lines_work_in_a_shell(browse, server, tmp_path):
     wanted = {
         "readFile": 404,
         "createSandbox": 201,
+        "getMetrics": 403,
         "createSnapshot": 201,
         "forkSnapshot": 201,
         "deleteSnapshot": 204,
