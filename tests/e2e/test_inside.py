@@ -122,7 +122,7 @@ def test_no_lease_holds_up_pid_1(box):
 
 def test_stopping_everything_else_does_not_stop_the_sandbox(make):
     b = make(memory_mb=64)
-    events = b.stream("echo on; kill -STOP -1; sleep 99", timeout_seconds=3)
+    events = b.stream("kill -STOP -1; echo on; sleep 99", timeout_seconds=9)
     events.next()
     assert b.sh("echo still") == "still\n"
     last = events.all()[-1]
