@@ -26,7 +26,8 @@
 /* Of one session: those that wait for a verdict or flow, and those of which egressd has not yet
  * said the end. */
 #define DIALS_MAX 1024
-#define DENIALS 20 /* lines of a sandbox in a second about what was not let out */
+#define DIALS_BUSY 128 /* of one sandbox, while egressd does not keep up: others have room */
+#define DENIALS 20     /* lines of a sandbox in a second about what was not let out */
 
 struct dial {
 	LIST_ENTRY(dial) entry;
@@ -87,6 +88,16 @@ dial_refuse(struct session *s, const struct msg *m, uint16_t port, const char *w
 		audit_dial(&line);
 }
 
+/* egressd's queue is everybody's: who has much under way is refused before it is long. */
+static int
+too_many(const struct session *s)
+{
+	size_t queued = chan_queued(mgr.egress);
+
+	return s->dials >= DIALS_MAX || queued > 4 * CHAN_HIGH ||
+	       (queued > CHAN_HIGH / 2 && s->dials >= DIALS_BUSY);
+}
+
 int
 dial_request(struct session *s, struct msg *m)
 {
@@ -103,7 +114,7 @@ dial_request(struct session *s, struct msg *m)
 	rule = egress_rule(&policy.egress, &s->box->spec);
 	if (rule == NULL || m->tail_len == 0 || ask->how > DIAL_HTTP)
 		return -1;
-	if (audit_refuses(0) || s->dials >= DIALS_MAX || chan_queued(mgr.egress) > CHAN_HIGH) {
+	if (audit_refuses(0) || too_many(s)) {
 		dial_refuse(s, m, ask->port,
 		    audit_refuses(0) ? "the audit log cannot be written" : "too many connections");
 		return 0;
