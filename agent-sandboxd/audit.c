@@ -81,8 +81,10 @@ audit_syslog(struct parent *p)
 {
 	const struct sockaddr_un to = {.sun_family = AF_UNIX, .sun_path = "/dev/log"};
 	const struct m_none none = {0};
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = -1;
 
+	if (p->set.c.num[CFG_AUDIT_SYSLOG])
+		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd != -1 && connect(fd, (const struct sockaddr *)&to, sizeof(to)) == -1) {
 		close(fd);
 		fd = -1;

@@ -18,6 +18,7 @@
 #define TERM_MS 3600
 #define CRASH_MS 2000 /* for all, when one has died */
 #define KILL_MS 500
+#define UNREAD_MAX 16384 /* answers; far below what ends whoever sends them */
 
 struct watch {
 	struct pollfd *pfds;
@@ -94,7 +95,9 @@ watch_message(struct chan *c, struct msg *m)
 {
 	struct process *proc = chan_arg(c);
 
-	if (m->type == MSG_P_KEYED || m->type == MSG_P_TLS_DONE)
+	if (chan_queued(c) > UNREAD_MAX)
+		watch_breach(c, "it asks, and does not read the answers");
+	else if (m->type == MSG_P_KEYED || m->type == MSG_P_TLS_DONE)
 		tls_answer(proc, m);
 	else if (m->type == MSG_P_PONG)
 		proc->ping = PING_ANSWERED;

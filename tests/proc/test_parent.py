@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("AS_TEST_BUILD", ROOT / "build"))
 PROGRAMS = ("apid", "managerd", "dockerd-proxy", "egressd", "keyd")
 KEY = "a-key-of-24-characters-x"
-P_SESSION, P_SESSION_OVER, P_PARTIAL = 0x182, 0x183, 0x184
+P_SESSION, P_SESSION_OVER, P_PARTIAL, P_SYSLOG = 0x182, 0x183, 0x184, 0x189
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="changes owners")
 
 
@@ -518,6 +518,28 @@ def test_managerd_that_asks_and_reads_no_answer_is_ended_and_the_parent_lives(pa
     parent.say("flood 100000")
     assert wait_until(lambda: parent.proc.poll() is not None or "does not read the answers" in parent.log()), parent.log()[-500:]
     assert wait_until(lambda: parent.all_started(2)) and parent.proc.poll() is None and parent.connects()
+
+
+def test_apid_that_asks_and_reads_no_answer_is_ended_and_the_parent_lives(parent):
+    parent.do("apid", "flood=200000")
+    parent.start(ready=False)
+    assert wait_until(lambda: parent.proc.poll() is not None or "does not read the answers" in parent.log()), parent.log()[-500:]
+    assert wait_until(lambda: parent.all_started(2) and parent.connects()) and parent.proc.poll() is None
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("wanted", ["true", "false"])
+def test_socket_to_syslog_is_for_a_managerd_that_is_to_copy_the_audit_log(parent, wanted):
+    binds = "mount --bind /dev/null dev/null && mount --bind syslog dev/log && mount --rbind dev /dev"
+    script = f"mkdir dev && touch dev/null dev/log && {binds} && exec ./agent-sandboxd"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog, open(parent.dir / "log", "ab") as log:
+        syslog.bind(str(parent.dir / "syslog"))
+        env = parent.env | {"AGENT_SANDBOX_AUDIT_SYSLOG": wanted}
+        parent.proc = subprocess.Popen(["unshare", "-m", "sh", "-c", script], env=env, cwd=parent.dir, stdout=log, stderr=log)
+        assert wait_until(lambda: parent.connects() or parent.proc.poll() is not None) and parent.connects()
+        parent.say("syslog")
+        assert wait_until(lambda: any(kind == P_SYSLOG for kind, *_ in parent.told()))
+    assert [n for kind, _, _, n in parent.told() if kind == P_SYSLOG] == [int(wanted == "true")]
 
 
 # Deaths

@@ -4,9 +4,10 @@
 Copied as apid, managerd, dockerd-proxy, egressd, keyd or sessiond into one folder with agent-sandboxd. NAME.do there holds words:
 "exit=N" ends before it is ready, "hang" is never ready, "partial", "deaf" ignores SIGTERM. NAME.seen gets one JSON line
 per start: argv, environment, descriptors, setup, configuration. managerd also obeys lines added to managerd.cmd:
-"session N", "kill N", and once "garbage", "twice N", "flood N" (asks for so many sessions and reads no answer). What each is told
+"session N", "kill N", "syslog", and once "garbage", "twice N", "flood N" (asks for so many sessions and reads no answer). What each is told
 after its start stands in NAME.told. keyd and apid take keys and certificates, unless their words, looked at each time, are
-"bad=INDEX" or "mute"; "twice" answers once more. "silent": does not answer when it is asked whether it lives.
+"bad=INDEX" or "mute"; "twice" answers once more. "silent": does not answer when it is asked whether it lives. apid, once: "flood=N" asks
+so often for figures, and reads none.
 """
 
 import json
@@ -19,7 +20,8 @@ import sys
 
 SETUP, CONFIG, START, READY, PING, PONG = 0x100, 0x101, 0x102, 0x103, 0x104, 0x105
 KEYFILE, FORGET, KEYED, AUDIT, CERT, CLIENT_CA, TLS, TLS_DONE = 0x1D0, 0x1D1, 0x1D2, 0x1D3, 0x1E0, 0x1E1, 0x1E2, 0x1E3
-SESSION_START, SESSION_KILL, SESSION, SESSION_OVER, PARTIAL = 0x180, 0x181, 0x182, 0x183, 0x184
+SESSION_START, SESSION_KILL, SESSION, SESSION_OVER, PARTIAL, SYSLOG_ASK = 0x180, 0x181, 0x182, 0x183, 0x184, 0x188
+ASK_FIGURES = 0x1E5
 HEADER = struct.Struct("=IIQ")
 
 base, name = os.path.dirname(os.path.abspath(sys.argv[0])), os.path.basename(sys.argv[0])
@@ -85,6 +87,8 @@ def obey(line, sent):
     verb, _, arg = line.partition(" ")
     if verb == "session":
         send(SESSION_START, struct.pack("=Q", int(arg)), int(arg))
+    elif verb == "syslog":
+        send(SYSLOG_ASK, bytes(8))
     elif verb == "kill":
         send(SESSION_KILL, struct.pack("=Q", int(arg)), int(arg))
     elif verb in ("garbage", "twice", "flood"):
@@ -149,6 +153,11 @@ for word in todo:
         os._exit(int(word[5:]))
 if "hang" not in todo:
     send(READY, struct.pack("=B7x", "partial" in todo))
+for word in todo:
+    if word.startswith("flood="):
+        os.unlink(f"{base}/{name}.do")  # not again after the restart
+        for _ in range(int(word[6:])):
+            send(ASK_FIGURES, bytes(8))
 if name == "managerd":
     run_managerd()
 while True:
