@@ -13,8 +13,6 @@
 #include "common/log.h"
 
 #define READ_MAX 64 /* packets per chan_readable(): nobody keeps the loop for himself */
-#define QUEUE_BYTES_MAX (64u << 20) /* beyond, the peer hangs or somebody asks without limit */
-#define QUEUE_PACKETS_MAX (64u << 10)
 #define SOCKET_BUFFER (4 * MSG_MAX)
 #define CONTROL_FDS 8 /* room to see, and close, more descriptors than are allowed */
 
@@ -278,7 +276,7 @@ enqueue(struct chan *c, const struct msg_header *h, const void *payload, size_t 
 {
 	struct packet *p;
 
-	if (c->packets >= QUEUE_PACKETS_MAX || c->bytes + h->len > QUEUE_BYTES_MAX)
+	if (c->packets >= CHAN_QUEUE_PACKETS || c->bytes + h->len > CHAN_QUEUE_BYTES)
 		fatalx("channel %s: %zu packets of %zu bytes wait, and %s does not read them",
 		    c->proto->name, c->packets, c->bytes, chan_peer_name(c->other));
 	if ((p = malloc(sizeof(*p) + h->len)) == NULL)

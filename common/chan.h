@@ -105,6 +105,9 @@ void chan_writable(struct chan *);
 size_t chan_queued(const struct chan *);
 #define CHAN_HIGH 1024
 #define CHAN_LOW 256
+/* Beyond, the peer hangs or somebody asks without limit: chan_send() ends the program. */
+#define CHAN_QUEUE_BYTES (64u << 20)
+#define CHAN_QUEUE_PACKETS (64u << 10)
 
 /*
  * For who answers: while more than CHAN_ANSWERS_MAX bytes or CHAN_ANSWERS_PACKETS packets wait for

@@ -28,6 +28,11 @@
 #define DIALS_MAX 1024
 #define DIALS_BUSY 128 /* of one sandbox, while egressd does not keep up: others have room */
 #define DENIALS 20     /* lines of a sandbox in a second about what was not let out */
+#define QUEUED_MAX (3 * CHAN_HIGH)
+_Static_assert((QUEUED_MAX + 2) * (sizeof(struct msg_header) + sizeof(struct m_e_dial) +
+				      DIAL_NAME_MAX + EGRESS_TEXT_MAX) <
+		   CHAN_QUEUE_BYTES,
+    "dials with the longest lists do not fill egressd's queue");
 
 struct dial {
 	LIST_ENTRY(dial) entry;
@@ -94,7 +99,7 @@ too_many(const struct session *s)
 {
 	size_t queued = chan_queued(mgr.egress);
 
-	return s->dials >= DIALS_MAX || queued > 4 * CHAN_HIGH ||
+	return s->dials >= DIALS_MAX || queued > QUEUED_MAX ||
 	       (queued > CHAN_HIGH / 2 && s->dials >= DIALS_BUSY);
 }
 

@@ -299,3 +299,16 @@ def test_egressd_that_reads_nothing_gets_no_more_than_it_can_hold(start):
     assert {d[1:] for s in sessions for d in s.dialed} == {(layout.DIAL_REFUSED, b"too many connections")}
     assert server.p.alive() and server.create().name == "SANDBOX"
     a.close(), b.close()
+
+
+def test_egressd_that_reads_nothing_of_many_sandboxes_with_the_longest_lists_ends_nobody(start):
+    server = start(config={"MAX_SANDBOXES": "60"})
+    wide = [f"{i:03d}{'x' * 56}.a.example" for i in range(234)]  # with what is between them 16,379 bytes
+    sessions = [server.session_of(server.box(egress=wide))[0] for _ in range(40)]
+    a, b = layout.data_pair()
+    for session in sessions:
+        for i in range(128):
+            session.chan.send("S_DIAL", i, {"port": 443}, b"b" * 255, fd=b)
+    assert wait_until(lambda: sum(len(s.dialed) for s in sessions) > 1000 or not server.p.alive()), server.p.log()
+    assert server.p.alive() and server.create().name == "SANDBOX"
+    a.close(), b.close()
