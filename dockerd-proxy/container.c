@@ -403,7 +403,7 @@ container_destroy(uint64_t id, struct owned *o, const struct m_d_destroy *m)
 	if (o != NULL && o->id[0] != '\0')
 		owned_leaving(o, 1);
 	j->create.keep_volume = m->keep_volume;
-	strlcpy(j->container, m->container, sizeof(j->container));
+	strlcpy(j->container, o != NULL ? o->id : "", sizeof(j->container));
 	strlcpy(j->at, j->container, sizeof(j->at));
 	remove_start(j);
 }

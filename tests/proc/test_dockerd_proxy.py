@@ -460,6 +460,14 @@ def test_name_that_the_engine_refuses_is_a_failure_and_the_member_stays_claimed(
     proxy.fatal("not of the pool")
 
 
+def test_claimed_member_whose_name_the_engine_refused_is_not_forgotten_before_it_is_removed(proxy, engine):
+    cid = proxy.member(pool=0xAB)
+    engine.rule("/rename", status=409, times=1)
+    proxy.failed(proxy.ask("D_RENAME", {"container": cid, "sandbox": 5, "generation": 1}), "FAIL_ENGINE")
+    assert proxy.ask("D_DESTROY", {"sandbox": 5, "generation": 1}).name == "D_DONE"
+    assert cid not in engine.containers
+
+
 @pytest.mark.parametrize("name", ["D_UPDATE", "D_RENAME"])
 def test_only_members_of_the_pool_are_updated_and_renamed(proxy, engine, name):
     cid = proxy.container()
