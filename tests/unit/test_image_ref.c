@@ -91,6 +91,9 @@ globs_cover_the_text_as_it_was_given(void **state)
 	assert_true(allowed("python:*", "python:3"));
 	assert_true(allowed(" x , python:* ,", "python:3") && allowed(",,python:*", "python:3"));
 	assert_true(allowed("node:20-slim,python:3.1?", "python:3.12"));
+	assert_true(allowed("python*", "pythonx/tool") && allowed("python*", "python.a.example/x"));
+	assert_false(
+	    allowed("python:*", "python.a.example/x") || allowed("python:*", "pythonx/tool"));
 	assert_false(allowed("python:*", "python") || allowed("python:*", "pythonx:1"));
 	assert_false(allowed("python:*", "evil/python:3") || allowed("", "python") ||
 		     allowed(" , ", "python"));
