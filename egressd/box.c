@@ -46,6 +46,7 @@ box_of(uint64_t sandbox)
 	b->sandbox = sandbox;
 	b->tokens = limits.rate * TOKEN;
 	LIST_INIT(&b->list);
+	TAILQ_INIT(&b->unasked);
 	LIST_INSERT_HEAD(&boxes[bucket(sandbox)], b, entry);
 	return b;
 }

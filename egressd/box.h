@@ -21,6 +21,10 @@ struct box {
 	size_t nets_len;
 	int forgotten; /* goes with the last of its dials */
 	LIST_HEAD(, dial) list;
+	/* Names that are asked for at once: name servers are everybody's, and take so many. */
+	unsigned lookups;
+	int asking;                 /* look_up() is at work on it */
+	TAILQ_HEAD(, dial) unasked; /* dials whose names are not asked for yet, oldest first */
 };
 
 struct box_limits {

@@ -12,6 +12,7 @@
 #define SECOND INT64_C(1000000)
 #define RESOLVE_US (10 * SECOND)
 #define TICK_US (5 * SECOND) /* how often it is seen that a client has gone */
+#define LOOKUPS_MAX 32       /* of a sandbox at once */
 
 static void
 tell(uint64_t id, enum dial_verdict verdict, const char *text, size_t len)
@@ -32,9 +33,35 @@ refuse(uint64_t id, enum reason reason, int fd)
 	send_E_DIAL_END(egressd.manager, id, &end, text, len, -1);
 }
 
+static void on_resolved(void *, const struct resolved *);
+
+/* Asks for as many names as the box may. An answer may be there at once: those that it makes room
+ * for are asked for here too, not one within the other. */
 static void
-lookup_over(void *box)
+look_up(struct box *box)
 {
+	struct dial *d;
+
+	if (box->asking)
+		return;
+	box->asking = 1;
+	while (box->lookups < LOOKUPS_MAX && (d = TAILQ_FIRST(&box->unasked)) != NULL) {
+		TAILQ_REMOVE(&box->unasked, d, turn);
+		d->waits = 0;
+		box->lookups++;
+		resolve_name(d->host.name, &d->lookup, on_resolved, d);
+	}
+	box->asking = 0;
+}
+
+/* That of a dial which has ended. */
+static void
+lookup_over(void *arg)
+{
+	struct box *box = arg;
+
+	box->lookups--;
+	look_up(box);
 	box_release(box);
 }
 
@@ -91,6 +118,8 @@ dial_end(struct dial *d, enum reason reason)
 	close_both(d, reason);
 	egressd.dials--;
 	LIST_REMOVE(d, entry);
+	if (d->waits)
+		TAILQ_REMOVE(&d->box->unasked, d, turn);
 	if (d->lookup != NULL)
 		resolve_abandon(d->lookup, lookup_over, d->box);
 	else
@@ -249,18 +278,19 @@ static void
 on_resolved(void *arg, const struct resolved *r)
 {
 	struct dial *d = arg;
+	struct box *box = d->box; /* which stays: it is not forgotten while a dial of it waits */
 	size_t i;
 
-	if (r->reason != REASON_NONE) {
-		dial_end(d, r->reason);
-		return;
-	}
 	for (i = 0; i < r->n; i++)
 		take_address(d, in_turn(r, i));
-	if (d->ntry == 0)
+	if (r->reason != REASON_NONE)
+		dial_end(d, r->reason);
+	else if (d->ntry == 0)
 		dial_end(d, REASON_NOT_PUBLIC);
 	else
 		connect_next(d);
+	box->lookups--;
+	look_up(box);
 }
 
 /* What is decided before anything is asked of anybody. */
@@ -344,9 +374,11 @@ dial_begin(uint64_t id, const struct m_e_dial *p, const char *name, const char *
 	}
 	evtimer_assign(&d->timer, egressd.base, on_timer, d);
 	dial_schedule(d);
-	if (d->host.addr.family == 0)
-		resolve_name(d->host.name, &d->lookup, on_resolved, d);
-	else if (take_address(d, &d->host.addr) == -1)
+	if (d->host.addr.family == 0) {
+		TAILQ_INSERT_TAIL(&d->box->unasked, d, turn);
+		d->waits = 1;
+		look_up(d->box);
+	} else if (take_address(d, &d->host.addr) == -1)
 		dial_end(d, REASON_NOT_PUBLIC);
 	else
 		connect_next(d);

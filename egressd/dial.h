@@ -40,6 +40,7 @@ enum dial_state {
 
 struct dial {
 	LIST_ENTRY(dial) entry; /* of its box */
+	TAILQ_ENTRY(dial) turn; /* of its box's unasked */
 	struct box *box;
 	uint64_t id;
 	struct egress_host host;
@@ -48,6 +49,7 @@ struct dial {
 	enum look look; /* not LOOK_NOT: the first bytes are still to be seen */
 	uint8_t told;   /* E_DIALED was sent */
 	uint8_t any;    /* its sandbox has no list */
+	uint8_t waits;  /* to be asked for: in unasked */
 
 	struct lookup *lookup;
 	struct egress_addr try[DIAL_TRIES];

@@ -130,6 +130,40 @@ def test_a_resolver_that_is_silent_costs_its_own_dials_only(egress, names):
     works(egress.dial("good.example"))
 
 
+def test_names_of_one_sandbox_are_asked_for_32_at_once_and_those_of_others_beside_them(egress, names, net):
+    many = [f"void{n}.example" for n in range(100)]
+    names |= dict.fromkeys(many)
+    waiting = [egress.dial(name, sandbox=5) for name in many]
+
+    def asked():
+        return len({name for name, _ in net.dns.asked} & set(many))
+
+    assert machine.wait_until(lambda: asked() >= 32)
+    works(egress.dial("good.example", sandbox=6))
+    for _ in range(3):
+        now = asked()
+        egress.dial("good.example", allow="other.example", sandbox=6).refused("not in the allowlist")  # all before it is told
+        assert now <= 32 + sum(("E_DIALED", dial.id) in egress.told for dial in waiting)
+    works_after_all_of(egress, waiting)
+    assert asked() > 32
+
+
+def works_after_all_of(egress, waiting):
+    for dial in waiting:
+        dial.failed("the resolver did not answer")
+    works(egress.dial("good.example", sandbox=5))
+
+
+def test_names_that_were_not_asked_for_yet_are_forgotten_with_their_sandbox(egress, names):
+    names["void.example"] = None
+    waiting = [egress.dial("void.example", sandbox=5) for _ in range(50)]
+    for dial in waiting[::7]:
+        dial.sock.close()
+    egress.forget(5)
+    assert {dial.end() for dial in waiting} == {(layout.DIAL_FAILED, "the sandbox is gone")}
+    works(egress.dial("good.example", sandbox=5))
+
+
 def test_a_resolver_that_is_slow_is_waited_for(egress, names):
     def slow(kind, n):
         time.sleep(3)
