@@ -1,6 +1,6 @@
 // Questions to the person at the page, and messages for them: modal dialogs and notes in the corner.
 import { ApiError } from "./api.js";
-import { add, button, fill, h, newId } from "./dom.js";
+import { add, button, fill, h, newId, successor } from "./dom.js";
 
 // The words of a failure: the server's own, after what they are about.
 export function words(error) {
@@ -49,7 +49,8 @@ function rescueNotes() {
   if (corner) document.body.append(corner);
 }
 
-// A modal dialog around what is given. Resolves when it is closed; the focus returns to where it was.
+// A modal dialog around what is given. Resolves when it is closed; the focus returns to where it was, also when that was
+// drawn anew beneath it.
 export function dialog({ title, body, kind = "" }) {
   const before = document.activeElement;
   const id = newId("dialog");
@@ -65,7 +66,7 @@ export function dialog({ title, body, kind = "" }) {
     element.addEventListener("close", () => {
       rescueNotes();
       element.remove();
-      if (before?.isConnected) before.focus();
+      (before.isConnected ? before : successor(before))?.focus();
       resolve(element.returnValue);
     });
   });

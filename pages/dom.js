@@ -99,6 +99,13 @@ export function button(text, { icon: shape, hide, kind = "", click, ...props } =
   );
 }
 
+const called = (e) => [e.tagName, e.getAttribute("aria-label"), e.title, e.textContent].join("\n");
+
+// The button or link in place that is called as one was that is no longer there: what it became when all was drawn anew.
+export function successor(gone, place = document) {
+  return [...place.querySelectorAll("button, a")].find((e) => called(e) === called(gone)) ?? null;
+}
+
 // Control and direction characters would hide or disguise a name: each becomes a mark that can be seen.
 const HIDDEN =
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;

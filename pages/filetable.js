@@ -1,6 +1,6 @@
 // The table of a folder's entries: sorted as one likes, bounded, each row with what can be done with it.
 import { now } from "./api.js";
-import { ago, button, fill, h, icon, plural, size, stamp, visible } from "./dom.js";
+import { ago, button, fill, h, icon, plural, size, stamp, successor, visible } from "./dom.js";
 
 const ROWS = 400;
 const SHAPES = { file: "file", directory: "folder", symlink: "link" };
@@ -85,12 +85,12 @@ export class FileTable {
 
   // Drawing anew must not throw somebody out who walks through with the keyboard.
   keepFocus(change) {
-    const row = this.body.contains(document.activeElement) ? document.activeElement.closest("tr") : null;
-    const at = row ? [...this.body.children].indexOf(row) : -1;
+    const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
+    const at = focused ? [...this.body.children].indexOf(focused.closest("tr")) : -1;
     change();
     if (at < 0) return;
     const near = this.body.children[Math.min(at, this.body.children.length - 1)] ?? this.element.parentNode;
-    near.querySelector("button").focus();
+    (successor(focused, this.body) ?? near.querySelector("button")).focus();
   }
 
   row(entry) {

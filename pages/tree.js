@@ -1,6 +1,6 @@
 // The tree of snapshots and forks around a sandbox, drawn from what the server lists.
 import { now } from "./api.js";
-import { ago, button, copyButton, fill, h, icon, plural, say, size, span, stamp } from "./dom.js";
+import { ago, button, copyButton, fill, h, icon, plural, say, size, span, stamp, successor } from "./dom.js";
 import { family, lineage } from "./lineage.js";
 import { left, nameOf, short, urgency } from "./list.js";
 import { fork, remove, rollBack, takeSnapshot, title } from "./snapshots.js";
@@ -9,8 +9,6 @@ import { sandboxes, snapshots, world } from "./world.js";
 const NODES_MAX = 300;
 const ABOUT =
   "A snapshot keeps /workspace as it is now. You can roll back to it, or fork it: begin other sandboxes there.";
-
-const called = (element) => element.getAttribute("aria-label") ?? element.title;
 
 export class TreePane {
   // rolledBack(): the files are others now.
@@ -50,7 +48,7 @@ export class TreePane {
 
   draw() {
     if (!this.element.isConnected) return;
-    const focused = this.place.contains(document.activeElement) ? called(document.activeElement) : null;
+    const focused = this.place.contains(document.activeElement) ? document.activeElement : null;
     const roots = lineage(sandboxes.values(), snapshots.values());
     const shown = this.all.checked ? roots : family(roots, this.id);
     this.clocks = [];
@@ -65,7 +63,7 @@ export class TreePane {
       snapshots.size === 0 ? foot(ABOUT) : null,
     );
     this.tick();
-    if (focused) [...this.place.querySelectorAll("button, a")].find((e) => called(e) === focused)?.focus();
+    if (focused) (successor(focused, this.place) ?? this.place).focus();
   }
 
   branch(nodes) {

@@ -220,6 +220,16 @@ async function keyboard(open) {
   await page.locator("pre.text").filter({ hasText: "hello" }).waitFor();
   await press("Escape");
   await until("the focus is back on the file", async () => (await focused()).name === "file.txt");
+  // Also when the table was drawn anew meanwhile, with another file before it.
+  await to("Command", "Shift+Tab");
+  await type("sleep 2; touch a.txt");
+  await press("Enter");
+  await to("file.txt");
+  await press("Enter");
+  await page.locator("pre.text").filter({ hasText: "hello" }).waitFor();
+  await page.locator("table.files").filter({ hasText: "a.txt" }).waitFor();
+  await press("Escape");
+  await until("the focus is still on the file", async () => (await focused()).name === "file.txt");
 
   await to("Snapshot", "Shift+Tab");
   while ((await focused()).name !== "Snapshot") await press("Shift+Tab");
@@ -234,6 +244,8 @@ async function keyboard(open) {
   await page.getByRole("dialog").waitFor();
   await press("Enter");
   await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.locator(".treepane .sandbox").nth(1).waitFor();
+  await until("the focus is on what forked", async () => (await focused()).name === "Fork kept");
   await to("Roll back to kept", "Shift+Tab");
   await press("Enter");
   // The safe answer has the focus.
