@@ -379,7 +379,7 @@ class Server:
     def settled(self, *gone):
         """All programs run, none of them is one of those, and it answers."""
         pids = self.pids()
-        if any(not pids[p] for p in PROGRAMS[:4]) or set(gone) & {p for v in pids.values() for p in v}:
+        if any(not pids[p] for p in PROGRAMS[:6]) or set(gone) & {p for v in pids.values() for p in v}:
             return False
         self.api.fresh()
         return self.api.healthy()

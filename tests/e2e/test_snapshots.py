@@ -215,7 +215,7 @@ while True:
 
 def test_stopped_process_stays_stopped_over_a_snapshot(make):
     b = make(memory_mb=64)
-    b.sh("sleep 6363.5 >/dev/null 2>&1 & kill -STOP $!; echo $! > pid")
+    b.sh("sleep 6363.5 >/dev/null 2>&1 & kill -STOP $!; echo $! > pid; until grep -q 'State:.T' /proc/$!/status; do :; done")
     b.snapshot()
     assert b.sh("cut -d' ' -f3 /proc/$(cat pid)/stat") == "T\n"
 
