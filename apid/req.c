@@ -322,6 +322,12 @@ req_stream_start(struct req *r, int status, const char *type, int64_t length)
 {
 	char text[32];
 
+	/* Without a length and without chunks its end is that of the connection; evhttp, which
+	 * would keep that, would say a length of 0. */
+	if (length < 0 && r->head.minor == 0) {
+		r->head.close = 1;
+		evhttp_remove_header(evhttp_request_get_input_headers(r->ev), "Connection");
+	}
 	common_headers(r);
 	req_header(r, "Content-Type", type);
 	if (length >= 0) {

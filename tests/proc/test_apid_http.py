@@ -139,6 +139,34 @@ def test_http_1_0_is_answered_and_closed(server):
     assert end == "closed" and b"chunked" not in got and got.endswith(b'"duration_ms":1234}\n')
 
 
+def long_list(server, m):
+    """More than is kept before the answer begins."""
+
+    def work(r):
+        for i in range(2000):
+            r.send(layout.RECORD_ENTRY, layout.pack("r_entry", {"size": 3}) + b"%0200d" % i)
+        r.send(layout.RECORD_DONE, layout.pack("r_done"))
+
+    server.spawn(m, work)
+
+
+def test_answer_of_unknown_length_ends_an_http_1_0_connection_that_was_to_be_kept(server):
+    """With a length of 0, and kept, what it says would be taken for the answer to the next request: a proxy's next client's."""
+    body = b'{"command":"echo hi"}'
+    keep = f"HTTP/1.0\r\nX-API-Key: {KEY}\r\nConnection: keep-alive\r\n"
+    server.on["FILE_LIST"] = long_list
+    for ask, last in (
+        (f"POST {BOX_URL}/exec/stream {keep}Content-Length: {len(body)}\r\n\r\n".encode() + body, b'"duration_ms":1234}\n'),
+        (f"GET {BOX_URL}/files/archive?path=x {keep}\r\n".encode(), b"tar"),
+        (f"GET {BOX_URL}/files/list {keep}\r\n".encode(), b"]}"),
+    ):
+        got, end = server.raw(ask)
+        before, _, said = got.partition(b"\r\n\r\n")
+        assert statuses(got) == [200] and end == "closed" and said.endswith(last), got[:500]
+        assert b"Content-Length" not in before and b"chunked" not in before
+        assert before.count(b"Connection: ") == before.count(b"Connection: close") == 1, before
+
+
 def test_head_answers_like_get_without_the_body(server):
     server.files["/workspace/f"] = b"12345"
     for path in ("/healthz", BOX_URL, "/v1/sandboxes", BOX_URL + "/files?path=f", BOX_URL + "/files/list", "/nope"):
