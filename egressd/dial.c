@@ -293,6 +293,13 @@ on_resolved(void *arg, const struct resolved *r)
 	look_up(box);
 }
 
+/* What no sandbox may have on this server, whatever managerd says of one. */
+static int
+forbidden(const struct dial *d)
+{
+	return d->any ? !egressd.proxied : !egressd.allowed && egressd.list.entries == 0;
+}
+
 /* What is decided before anything is asked of anybody. */
 static enum reason
 decide(struct dial *d, const char *name, size_t name_len, const char *list, size_t list_len)
@@ -300,6 +307,8 @@ decide(struct dial *d, const char *name, size_t name_len, const char *list, size
 	const char *why;
 
 	d->any = list_len == 1 && list[0] == EGRESS_ANY[0];
+	if (forbidden(d))
+		return REASON_FORBIDDEN;
 	if (!d->any && egressd.list.entries > 0)
 		box_list(d->box, list, list_len);
 	if (egress_host(name, name_len, &d->host, &why) == -1)

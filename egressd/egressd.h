@@ -16,6 +16,8 @@ struct egressd {
 	struct event_base *base;
 	struct chan *manager;
 	struct egress_list list;   /* the operator's; empty: there is none */
+	int allowed;               /* a way out without that list */
+	int proxied;               /* and one to every public address */
 	unsigned dials, dials_max; /* at once, of all sandboxes */
 	uint64_t held;             /* bytes that wait in buffers */
 	int64_t idle_us, total_us; /* limits of one connection */

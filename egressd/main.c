@@ -68,6 +68,9 @@ limits_load(void)
 	    .bytes = num[CFG_EGRESS_BYTES]};
 	struct rlimit fds;
 
+	egressd.allowed = num[CFG_ALLOW_NETWORK] != 0;
+	egressd.proxied =
+	    egressd.allowed && strcmp(egressd.child.config.str[CFG_NETWORK_MODE], "proxy") == 0;
 	box_limits(&limits);
 	egressd.idle_us = num[CFG_EGRESS_IDLE_SECONDS] * SECOND;
 	egressd.total_us = num[CFG_EGRESS_SECONDS] * SECOND;

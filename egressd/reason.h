@@ -12,6 +12,7 @@
 	X(NONE, DIAL_OK, "")                                                               \
 	/* what was asked */                                                               \
 	X(BAD_NAME, DIAL_REFUSED, "the name is not valid")                                 \
+	X(FORBIDDEN, DIAL_REFUSED, "network is not allowed on this server")                \
 	X(NOT_LISTED, DIAL_REFUSED, "not in the allowlist")                                \
 	X(NOT_SERVER, DIAL_REFUSED, "not in the server's allowlist")                       \
 	X(NOT_PUBLIC, DIAL_REFUSED, "%s is not public (%s)")                               \

@@ -63,7 +63,7 @@
 	    "the engine's runtime for sandboxes; empty: its default")                             \
 	X(NETWORK_NAME, STR, "agent-sandbox-net", 0, 0, TO_DOCKERD_PROXY,                         \
 	    "bridge network of sandboxes with network")                                           \
-	X(ALLOW_NETWORK, BOOL, "true", 0, 1, TO_MANAGERD | TO_DOCKERD_PROXY,                      \
+	X(ALLOW_NETWORK, BOOL, "true", 0, 1, TO_MANAGERD | TO_DOCKERD_PROXY | TO_EGRESSD,         \
 	    "whether a sandbox may ask for network")                                              \
 	X(MAX_SANDBOXES, INT, "20", 1, 5000, TO_MANAGERD | TO_DOCKERD_PROXY,                      \
 	    "sandboxes that may exist at once")                                                   \
@@ -104,7 +104,7 @@
 	X(LOG_LEVEL, STR, "info", 0, 0, TO_ALL, "debug, info, warn or error")                     \
 	X(DOCS, BOOL, "true", 0, 1, TO_APID,                                                      \
 	    "serve the pages /docs and /console, and /openapi.json")                              \
-	X(NETWORK_MODE, STR, "bridge", 0, 0, TO_MANAGERD | TO_DOCKERD_PROXY,                      \
+	X(NETWORK_MODE, STR, "bridge", 0, 0, TO_MANAGERD | TO_DOCKERD_PROXY | TO_EGRESSD,         \
 	    "what network: true means: bridge, or proxy (public addresses only, by egressd)")     \
 	X(EGRESS_ALLOWLIST, STR, "", 0, 0, TO_MANAGERD | TO_DOCKERD_PROXY | TO_EGRESSD,           \
 	    "hosts that sandboxes may reach at most; empty: each asks for its own")               \

@@ -266,9 +266,10 @@ def reply(id, question, kind, name, found):
 class Egress(layout.Program):
     """egressd in its namespace. dial() asks; what comes back is kept by the id of its dial."""
 
-    def __init__(self, net, resolv=DNS4, **more):
+    def __init__(self, net, resolv=DNS4, config=None, **more):
         self.net, self.dialled, self.told = net, 0, {}
-        within(net.egress, lambda: super(Egress, self).__init__("egressd", ["chan"], **more))
+        config = {"NETWORK_MODE": "proxy"} | (config or {})
+        within(net.egress, lambda: super(Egress, self).__init__("egressd", ["chan"], config=config, **more))
         self.manager = self.peers[0]
         if resolv is not None:
             self.resolv(resolv)

@@ -253,6 +253,27 @@ def test_the_operators_list_bounds_every_other(net, hosts, names):
         p.dial(HOST4, allow="*").refused("not in the server's allowlist")
 
 
+@pytest.mark.parametrize(
+    "config, any_address, own_list",
+    [
+        ({"ALLOW_NETWORK": "false"}, False, False),
+        ({"NETWORK_MODE": "bridge"}, False, True),
+        ({"ALLOW_NETWORK": "false", "NETWORK_MODE": "bridge"}, False, False),
+        ({"ALLOW_NETWORK": "false", "EGRESS_ALLOWLIST": "good.example"}, False, True),
+        ({}, True, True),
+    ],
+)
+def test_a_way_out_that_the_operator_forbids_is_none_whatever_managerd_says(net, hosts, names, config, any_address, own_list):
+    with Egress(net, config=config) as p:
+        asked = len(net.dns.asked)
+        for allow, allowed in (("*", any_address), ("good.example", own_list)):
+            if allowed:
+                works(p.dial("good.example", allow=allow))
+            else:
+                p.dial("good.example", allow=allow).refused("network is not allowed on this server")
+                assert len(net.dns.asked) == asked, "nobody is asked for the name"
+
+
 def test_a_malformed_operators_list_is_said_at_the_start(net):
     with within(
         net.egress, lambda: layout.Program("egressd", ["chan"], config={"EGRESS_ALLOWLIST": "good.example,http://x"}, ready=False)
