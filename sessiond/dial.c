@@ -352,6 +352,8 @@ dial_open(struct session *s, const struct frame *f)
 		return "a connection that cannot be";
 	if (guest_charge(&s->guest, COST_DIAL) == -1)
 		return "too many control frames";
+	if (buf_len(&s->guest.out) > GUEST_OUT_MAX)
+		return "connections are asked for, and the answers not read";
 	if ((d = calloc(1, sizeof(*d))) == NULL)
 		fatal("dial");
 	d->s = s;

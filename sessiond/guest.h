@@ -19,6 +19,8 @@
 #define GUEST_OUT_HIGH \
 	(256 * 1024) /* above: clients are not read, no request begins, no credit goes back */
 #define GUEST_OUT_LOW (64 * 1024)
+/* Above: the guest asks and does not read the answers. Clients' requests never make it so much. */
+#define GUEST_OUT_MAX (2 * 1024 * 1024)
 
 struct session;
 

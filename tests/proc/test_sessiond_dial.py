@@ -399,6 +399,30 @@ def test_more_is_not_asked_than_is_answered():
         assert wait_until(lambda: s.nfds() < 64), "what the guest gave up holds nothing"
 
 
+def test_guest_that_reads_no_answer_costs_a_bounded_queue_then_its_session():
+    """It asks and gives up without end, more slowly than would be too fast, and reads nothing."""
+    why = b"not in the allowlist " * 12
+    with Dialing() as s:
+        before = s.pss_kb()["Pss_Anon"]
+        for n in range(200):
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                for ch in range(FIRST, FIRST + L.GUEST_DIALS):
+                    ask(s, ch=ch)
+                    s.guest.send(L.G_CLOSE, ch)
+            for _ in range(L.GUEST_DIALS):
+                m = s.manager.recv()
+                if m.name == "S_DOWN":
+                    break
+                os.close(m.fd)
+                s.answer(m, L.DIAL_REFUSED, why)
+            if m.name == "S_DOWN":
+                break
+            assert s.pss_kb()["Pss_Anon"] < before + 10240, n
+            time.sleep(0.1)
+        assert m.name == "S_DOWN" and b"the answers not read" in m.tail
+        assert s.alive()
+
+
 def test_end_of_the_session_breaks_all_dials_off():
     with Dialing() as s:
         _, sock = s.dial()
