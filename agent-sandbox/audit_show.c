@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 #include "agent-sandbox/audit.h"
@@ -12,7 +13,7 @@
 #include "common/log.h"
 
 #define FOLLOW_MS 300
-#define MORE_MAX 1024
+#define MORE_MAX AUDIT_LINE_MAX
 
 /* Members that have a column of their own, or that tell nothing to people. */
 static const char *const own[] = {"time", "seq", "prev", "action", "target", "key", "tenant",
@@ -27,6 +28,20 @@ is_left_out(const char *name)
 	return 0;
 }
 
+/* As it is, or in quotes where it could be taken for more than one value: it may be a sandbox's. */
+static char *
+value_text(const json_t *value)
+{
+	const char *text = json_string_value(value);
+	int plain = text != NULL && *text != '\0' && strlen(text) == json_string_length(value) &&
+		    strpbrk(text, " =\"\\") == NULL;
+	char *copy = plain ? strdup(text) : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	if (copy == NULL)
+		fatalx("no memory");
+	return copy;
+}
+
 /* The other members as name=value. */
 static void
 more(const json_t *o, char *out, size_t size)
@@ -37,20 +52,13 @@ more(const json_t *o, char *out, size_t size)
 
 	out[0] = '\0';
 	json_object_foreach ((json_t *)(uintptr_t)o, name, value) {
-		char number[32];
-		const char *text = json_string_value(value);
+		char *text;
 
-		if (is_left_out(name) || json_is_null(value))
+		if (is_left_out(name) || json_is_null(value) || n >= size)
 			continue;
-		if (json_is_integer(value))
-			snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT,
-			    json_integer_value(value));
-		else
-			strcpy(number, json_is_true(value) ? "true" : "false");
-		n += (size_t)snprintf(out + n, size - n, "%s%s=%s", n > 0 ? " " : "", name,
-		    text != NULL ? text : number);
-		if (n >= size)
-			return;
+		text = value_text(value);
+		n += (size_t)snprintf(out + n, size - n, "%s%s=%s", n > 0 ? " " : "", name, text);
+		free(text);
 	}
 }
 
@@ -96,6 +104,21 @@ matches(const json_t *o)
 	return want->action == NULL || strcmp(client_text(o, "action"), want->action) == 0;
 }
 
+/* On a terminal what it could obey is escaped. */
+static void
+print_json(const json_t *o, const char *line, size_t len)
+{
+	char *safe;
+
+	if (!isatty(STDOUT_FILENO)) {
+		printf("%.*s\n", (int)len, line);
+		return;
+	}
+	safe = show_dump(o, JSON_COMPACT);
+	puts(safe);
+	free(safe);
+}
+
 static void
 print_line(const char *line, size_t len)
 {
@@ -103,13 +126,13 @@ print_line(const char *line, size_t len)
 
 	if (audit_options.since != NULL && audit_line_time(line, len) < audit_options.since_us)
 		return;
-	if ((o = json_loadb(line, len, 0, NULL)) == NULL) {
+	if ((o = json_loadb(line, len, JSON_ALLOW_NUL, NULL)) == NULL) {
 		log_warnx("a line that is none is left out: see \"audit verify\"");
 		return;
 	}
 	if (matches(o)) {
 		if (common_options.json)
-			printf("%.*s\n", (int)len, line);
+			print_json(o, line, len);
 		else
 			print_row(o);
 	}

@@ -1,5 +1,6 @@
 """agent-sandbox audit: verify finds whatever was done to a log and names the first line; tail and show show it."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -304,3 +305,39 @@ def test_what_others_wrote_does_not_reach_the_terminal(written):
     log.add(action="exec\x1b[2J", key="\x1b]0;x\x07", target="\u202e", peer="a\nb")
     out = run("show", written(log.lines)).stdout
     assert out.count("\n") == 1 and "\x1b" not in out and "\x07" not in out and "\u202e" not in out
+
+
+def on_a_terminal(*args):
+    """What a terminal gets."""
+    terminal, end = os.openpty()
+    p = subprocess.Popen([COMMAND, "audit", *map(str, args)], env={"PATH": os.environ["PATH"]}, stdin=end, stdout=end, stderr=end)
+    os.close(end)
+    out = b""
+    with contextlib.suppress(OSError):  # its end, on Linux
+        while more := os.read(terminal, 65536):
+            out += more
+    os.close(terminal)
+    assert p.wait(60) == 0
+    return out
+
+
+def test_name_that_a_sandbox_dialled_hides_nothing_and_makes_up_nothing(written):
+    log = Log()
+    names = ["a\0b", "good.example verdict=ok", 'x" reason="', "\u009b31m\u202e", "", "c\\d", "good.example"]
+    for name in names:
+        log.add(action="egress", target="sb_0123456789abcdef", name=name, port=443, verdict="refused", reason="not in the allowlist")
+    # managerd writes what is not ASCII as it is.
+    lines = [x.replace("\\u009b", "\x9b").replace("\\u202e", "\u202e") for x in log.lines]
+    path = written(lines)
+    assert run("show", "--json", path).stdout.split("\n") == [*lines, ""]
+    p = run("show", path)
+    lines = p.stdout.splitlines()
+    assert (p.returncode, p.stderr, len(lines)) == (0, "", len(names))
+    for name, line in zip(names, lines, strict=True):
+        assert line.endswith(' port=443 verdict=refused reason="not in the allowlist"'), line
+        assert line.count(" verdict=") == 1 or f'name="{name}"' in line, line
+    assert " name=good.example port" in lines[-1] and 'name="a\\u0000b"' in lines[0] and 'name="x\\" reason=\\""' in lines[2]
+    assert [x["name"] for x in shown("show", path)] == names
+    for words in (["show", path], ["show", "--json", path]):
+        out = on_a_terminal(*words)
+        assert out.count(b"\n") == len(names) and b"\xc2\x9b" not in out and b"\xe2\x80\xae" not in out and b"\x1b" not in out
