@@ -521,10 +521,10 @@ def test_managerd_that_asks_and_reads_no_answer_is_ended_and_the_parent_lives(pa
 
 
 def test_apid_that_asks_and_reads_no_answer_is_ended_and_the_parent_lives(parent):
-    parent.do("apid", "flood=200000")
+    parent.do("apid", "flood=200000")  # perhaps before the others have begun
     parent.start(ready=False)
     assert wait_until(lambda: parent.proc.poll() is not None or "does not read the answers" in parent.log()), parent.log()[-500:]
-    assert wait_until(lambda: parent.all_started(2) and parent.connects()) and parent.proc.poll() is None
+    assert wait_until(lambda: len(parent.seen("apid")) == 2 and parent.connects()) and parent.proc.poll() is None
 
 
 @ROOT_ONLY
