@@ -176,7 +176,9 @@ ended(struct parent *p, struct process *proc, int status)
 	}
 	if (p->outcome == RUNNING)
 		p->outcome = DIED;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CONFIG && p->outcome == DIED)
+	/* Once it serves, that shows again at the new start; who was taken over only says so. */
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CONFIG && p->outcome == DIED &&
+	    !p->listening)
 		p->outcome = MISCONFIGURED;
 	proc->pid = 0;
 	chan_free(proc->chan);

@@ -562,6 +562,15 @@ def test_killed_program_means_a_clean_restart_with_the_port_kept(parent, name):
     assert f"{name}[" in parent.log() and "signal 9" in parent.log()
 
 
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "managerd"])
+def test_program_that_calls_itself_misconfigured_while_it_serves_means_a_clean_restart(parent, name):
+    parent.start()
+    parent.do(name, "leave=2")
+    parent.proc.send_signal(signal.SIGUSR1)
+    assert wait_until(lambda: parent.all_started(2) or parent.proc.poll() is not None)
+    assert wait_until(parent.connects) and parent.proc.poll() is None and f"{name}[" in parent.log() and "status 2" in parent.log()
+
+
 def test_restart_keeps_the_options_it_was_started_with(parent):
     (parent.dir / "conf").write_text("AGENT_SANDBOX_MAX_SANDBOXES=7\n")
     port = parent.port

@@ -7,7 +7,7 @@ per start: argv, environment, descriptors, setup, configuration. managerd also o
 "session N", "kill N", "syslog", and once "garbage", "twice N", "flood N" (asks for so many sessions and reads no answer). What each is told
 after its start stands in NAME.told. keyd and apid take keys and certificates, unless their words, looked at each time, are
 "bad=INDEX" or "mute"; "twice" answers once more. "silent": does not answer when it is asked whether it lives. apid, once: "flood=N" asks
-so often for figures, and reads none.
+so often for figures, and reads none. All but managerd, once: "leave=N" ends with this status when it is asked for its state.
 """
 
 import json
@@ -18,7 +18,7 @@ import socket
 import struct
 import sys
 
-SETUP, CONFIG, START, READY, PING, PONG = 0x100, 0x101, 0x102, 0x103, 0x104, 0x105
+SETUP, CONFIG, START, READY, PING, PONG, STATE = 0x100, 0x101, 0x102, 0x103, 0x104, 0x105, 0x106
 KEYFILE, FORGET, KEYED, AUDIT, CERT, CLIENT_CA, TLS, TLS_DONE = 0x1D0, 0x1D1, 0x1D2, 0x1D3, 0x1E0, 0x1E1, 0x1E2, 0x1E3
 SESSION_START, SESSION_KILL, SESSION, SESSION_OVER, PARTIAL, SYSLOG_ASK = 0x180, 0x181, 0x182, 0x183, 0x184, 0x188
 ASK_FIGURES = 0x1E5
@@ -162,6 +162,10 @@ if name == "managerd":
     run_managerd()
 while True:
     kind, ident, body, received = receive()
+    leave = [int(word[6:]) for word in words() if kind == STATE and word.startswith("leave=")]
+    if leave:
+        os.unlink(f"{base}/{name}.do")  # not again after the restart
+        os._exit(leave[0])
     if KEYFILE <= kind <= TLS_DONE:
         take_file(kind, body, received)
     else:
