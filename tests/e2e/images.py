@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NODE_IMAGE = "node:20-slim"
 
 BUSYBOX = "/bin/busybox"
-APPLETS = "sh cat echo ls mkdir rm true false sleep touch id stat head tail seq tr wc dd df kill ps ln chmod find printf env test yes sha256sum cut nohup setsid pidof truncate"
+APPLETS = "sh cat echo ls mkdir rm true false sleep touch id stat head tail seq tr wc dd df kill ps ln chmod find printf env test yes sha256sum cut timeout setsid pidof truncate"
 
 
 def tar_of(members):
