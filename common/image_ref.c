@@ -140,6 +140,24 @@ host_is_near(const char *host)
 	return 0;
 }
 
+/* A glob that names no registry is about names without one: "python*" is not "python.example/x". */
+static int
+names_registry(const char *glob, const char *host)
+{
+	const char *slash = strchr(glob, '/');
+	char first[1024];
+
+	if (host[0] == '\0' || strcmp(glob, "*") == 0)
+		return 1;
+	if (slash == NULL || (size_t)(slash - glob) >= sizeof(first))
+		return 0;
+	memcpy(first, glob, (size_t)(slash - glob));
+	first[slash - glob] = '\0';
+	return (strcmp(first, "*") == 0 || strpbrk(first, ".:") != NULL ||
+		   strcmp(first, host) == 0) &&
+	       fnmatch(first, host, FNM_NOESCAPE) == 0;
+}
+
 int
 image_allowed(const char *globs, const char *image, const struct image_ref *ref)
 {
@@ -154,7 +172,8 @@ image_allowed(const char *globs, const char *image, const struct image_ref *ref)
 		glob[n] = '\0';
 		int near = host_is_near(ref->host) &&
 			   !(strncmp(glob, ref->host, host) == 0 && glob[host] == '/');
-		if (!near && fnmatch(glob, image, FNM_NOESCAPE) == 0)
+		if (!near && names_registry(glob, ref->host) &&
+		    fnmatch(glob, image, FNM_NOESCAPE) == 0)
 			return 1;
 	}
 	return 0;

@@ -91,13 +91,27 @@ globs_cover_the_text_as_it_was_given(void **state)
 	assert_true(allowed("python:*", "python:3"));
 	assert_true(allowed(" x , python:* ,", "python:3") && allowed(",,python:*", "python:3"));
 	assert_true(allowed("node:20-slim,python:3.1?", "python:3.12"));
-	assert_true(allowed("python*", "pythonx/tool") && allowed("python*", "python.a.example/x"));
+	assert_true(allowed("python*", "pythonx/tool"));
 	assert_false(
 	    allowed("python:*", "python.a.example/x") || allowed("python:*", "pythonx/tool"));
 	assert_false(allowed("python:*", "python") || allowed("python:*", "pythonx:1"));
 	assert_false(allowed("python:*", "evil/python:3") || allowed("", "python") ||
 		     allowed(" , ", "python"));
 	assert_false(allowed("python", "python:3") || allowed("py\\thon", "python"));
+}
+
+static void
+registries_are_covered_only_by_globs_that_name_one(void **state)
+{
+	(void)state;
+	assert_false(allowed("python*", "python.a.example/x") || allowed("p*/x", "p.a.example/x") ||
+		     allowed("*x", "a.example/x") || allowed("?*", "a.example/x"));
+	assert_true(
+	    allowed("a.example/*", "a.example/x/y") && allowed("*.a.example/*", "b.a.example/x"));
+	assert_true(allowed("*/team/*", "a.example/team/x") && allowed("*", "a.example/x"));
+	assert_false(allowed("a.example/*", "b.example/a.example/x") ||
+		     allowed("*.a.example/*", "b.example/c.a.example/x"));
+	assert_true(allowed("p*/x", "python/x"));
 }
 
 static void
@@ -131,6 +145,7 @@ main(void)
 	    cmocka_unit_test(references_are_taken_apart),
 	    cmocka_unit_test(what_is_no_reference_is_refused),
 	    cmocka_unit_test(globs_cover_the_text_as_it_was_given),
+	    cmocka_unit_test(registries_are_covered_only_by_globs_that_name_one),
 	    cmocka_unit_test(registries_nearby_must_stand_literally),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
