@@ -1,5 +1,6 @@
 """The manual, docs/CONFIG.md and the samples agree with the configuration table."""
 
+import ipaddress
 import re
 import shutil
 import subprocess
@@ -62,6 +63,17 @@ def test_packet_filter_rules_load_twice():
         pytest.skip("this kernel or user cannot load rules")
     assert p.returncode == 0, p.stderr
     assert p.stdout.count('iifname "agent-sandbox0"') == p.stdout.count("iifname") == 8
+
+
+def test_packet_filter_drops_all_that_egressd_takes_for_not_public():
+    rules = (ROOT / "etc/agent-sandbox.nft").read_text()
+    sets = {v: re.search(rf"set inside{v} .*?elements = {{(.*?)}}", rules, re.S)[1].split(",") for v in (4, 6)}
+    dropped = {v: [ipaddress.ip_network(text.strip()) for text in texts] for v, texts in sets.items()}
+    named = re.findall(r'^    {V([46])\(.*?"([^"]+)",', (ROOT / "common/egress_range.c").read_text(), re.M)
+    assert len(named) > 40
+    for version, text in named:
+        net = ipaddress.ip_network(text)
+        assert any(net.subnet_of(wide) for wide in dropped[int(version)]), text
 
 
 def test_every_test_that_the_threat_model_names_exists():
