@@ -40,7 +40,7 @@ PARENT = "systemctl show -p MainPID --value agent-sandbox"
 def lasting(client):
     """A sandbox that lives through all that is done to its server: with a file, and with a job in it that counts."""
     box = client("create", "--timeout", "1d", "--memory", "64m").strip()
-    client("exec", box, "echo kept >file; setsid sh -c 'while sleep 1; do echo x >>/tmp/ticks; done' >/dev/null 2>&1 &")
+    client("exec", box, "echo kept >file; echo >/tmp/ticks; setsid sh -c 'while sleep 1; do echo x >>/tmp/ticks; done' >/dev/null 2>&1 &")
     return box
 
 
@@ -246,7 +246,7 @@ def test_power_cut_keeps_workspaces_and_the_service_is_there_after_the_boot(vm, 
     vm.power_cut()
     vm.until(SERVES, 90)
     works(client, lasting, jobs=False)
-    client("exec", lasting, "rm -f /tmp/ticks; setsid sh -c 'while sleep 1; do echo x >>/tmp/ticks; done' >/dev/null 2>&1 &")
+    client("exec", lasting, "echo >/tmp/ticks; setsid sh -c 'while sleep 1; do echo x >>/tmp/ticks; done' >/dev/null 2>&1 &")
     works(client, lasting)
 
 
