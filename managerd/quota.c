@@ -102,6 +102,16 @@ quota_snapshot(struct request *rq, const struct tenant *t, int64_t bytes)
 }
 
 int64_t
+quota_snapshot_left(const struct tenant *t)
+{
+	int64_t left = t->quota[QUOTA_SNAPSHOT_BYTES] - t->snapshot_bytes;
+
+	if (t->quota[QUOTA_SNAPSHOT_BYTES] == KEYS_NO_QUOTA)
+		return 0;
+	return left > 0 ? left : 1;
+}
+
+int64_t
 quota_request(struct tenant *t, int64_t now_us)
 {
 	int64_t a_second = t->quota[QUOTA_REQUESTS];

@@ -15,6 +15,8 @@ int quota_sandbox(struct request *, const struct spec *);
 int quota_exec(struct request *);
 /* For a snapshot of so many bytes on the disk; of 0: whether one may be begun. */
 int quota_snapshot(struct request *, const struct tenant *, int64_t bytes);
+/* How many more bytes its snapshots may take, at least 1; 0: any. */
+int64_t quota_snapshot_left(const struct tenant *);
 /* For one more request in this second: 0, or microseconds until there is. */
 int64_t quota_request(struct tenant *, int64_t now_us);
 

@@ -37,6 +37,7 @@ snapshot_send(struct box *box, struct job *job)
 		job_free(job);
 		return -1;
 	}
+	m.max_stored = quota_snapshot_left(box->tenant);
 	job->snap = snap_new(0);
 	job->snap->tenant = box->tenant;
 	if ((fd = snapfile_begin(job->snap->id)) == -1) {

@@ -68,6 +68,7 @@ struct m_s_end {
 /* fd: an empty file, open for writing, in which the zstd stream goes */
 struct m_s_snapshot {
 	int64_t max_bytes;   /* of tar */
+	int64_t max_stored;  /* of the file: what is left of the tenant's quota; 0: any */
 	char request_id[72]; /* for the log */
 };
 

@@ -29,6 +29,7 @@ struct pack {
 	ZSTD_DCtx *d;
 	struct sha256 *sum;
 	int64_t size;   /* SNAPSHOT: at most; RESTORE: exactly */
+	int64_t most;   /* SNAPSHOT: bytes of the file; 0: any */
 	int64_t stored; /* bytes of the file, so far */
 	uint8_t want[SHA256_BYTES];
 	uint8_t *buf; /* of compressed bytes */
@@ -60,7 +61,7 @@ pack_new(int fd, const struct m_s_snapshot *snapshot, const struct m_s_restore *
 
 	if (!pack_fd_valid(fd, snapshot != NULL) ||
 	    (snapshot != NULL &&
-		(snapshot->max_bytes < 0 ||
+		(snapshot->max_bytes < 0 || snapshot->max_stored < 0 ||
 		    memchr(snapshot->request_id, '\0', sizeof(snapshot->request_id)) == NULL)) ||
 	    (restore != NULL && restore->size_bytes < 0))
 		return NULL;
@@ -70,6 +71,7 @@ pack_new(int fd, const struct m_s_snapshot *snapshot, const struct m_s_restore *
 	p->left = 1;
 	if (snapshot != NULL) {
 		p->size = snapshot->max_bytes;
+		p->most = snapshot->max_stored;
 		memcpy(p->request_id, snapshot->request_id, sizeof(p->request_id));
 	}
 	if (restore != NULL) {
@@ -142,6 +144,8 @@ pack_write(struct pack *p, size_t len)
 	size_t at = 0;
 	ssize_t n;
 
+	if (p->most > 0 && p->stored + (int64_t)len > p->most)
+		return 429;
 	while (at < len) {
 		n = write(p->fd, p->buf + at, len - at);
 		if (n == -1 && errno == EINTR)
@@ -191,6 +195,9 @@ pack_failed(struct job *j, uint32_t status)
 	switch (status) {
 	case 413:
 		job_fail(j, status, "the snapshot is larger than MAX_SNAPSHOT_BYTES");
+		break;
+	case 429:
+		job_fail(j, status, "tenant quota of bytes of snapshots reached");
 		break;
 	case 507:
 		job_fail(j, status, "no space is left for snapshots");

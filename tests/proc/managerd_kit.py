@@ -109,6 +109,7 @@ class Session:
         self.restored = None
         self.rule = None  # what may be dialled; None: nothing
         self.stopped = []  # (job, status, text)
+        self.max_stored = []  # of each snapshot
         self.dialed = []  # (id, verdict, text)
 
 
@@ -259,6 +260,7 @@ class Server:
             s.stopped.append((m.id, m.fields["status"], m.tail.decode()))
             s.chan.send("S_JOB_END", m.id, {"status": m.fields["status"]}, m.tail)
         elif m.name == "S_SNAPSHOT":
+            s.max_stored.append(m.fields["max_stored"])
             if self.job_status == 200:
                 os.write(m.fd, self.tar)
                 sha = hashlib.sha256(self.tar).digest()

@@ -358,12 +358,16 @@ def test_bytes_of_snapshots_are_bounded_and_free_again_after_a_delete(start, dat
     snaps = [snap_as(s, "a", box), snap_as(s, "b", box)]
     full = "tenant quota of 50 bytes of snapshots reached"
     assert refused(asked(s, "SNAPSHOT_MAKE", box, key="a"), 429) == full  # does not fit; nothing is left of it
+    assert s.session_of(box)[0].max_stored == [50, 28, 6], "sessiond is told what is left, not to write more meanwhile"
     assert ids(s, "SNAPSHOTS", "a") == snaps
     assert sorted(p.name for p in (data / "snapshots").iterdir()) == sorted(
         f"snap_{i:016x}{end}" for i in snaps for end in (".json", ".tar.zst")
     )
     assert status(asked(s, "SNAPSHOT_DELETE", snap=snaps[0], key="a")) == 204
     snap_as(s, "a", box)
+    unbound = box_as(s, "free")
+    snap_as(s, "free", unbound)
+    assert s.session_of(unbound)[0].max_stored == [0]
 
 
 def test_commands_at_once_are_bounded_with_runs_and_streams(start):

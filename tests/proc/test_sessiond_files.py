@@ -329,6 +329,35 @@ def test_snapshot_over_its_limit_is_413_and_closes_the_channel():
         s.job_end(id, 413)
 
 
+def test_snapshot_file_that_grows_over_what_is_left_of_the_quota_is_429_at_once():
+    """Not when it is whole: until then it would be on the disk."""
+    noise = random.Random(2).randbytes(3 * MIB)
+    with Session() as s, snapshot_file() as f:
+        id, _ = s.job("S_SNAPSHOT", {"max_bytes": 64 * MIB, "max_stored": MIB}, fd=f)
+        channel, _, _ = s.guest.expect_file(layout.G_EXPORT)
+        s.guest.send(layout.G_STARTED, channel)
+        for at in range(0, layout.GUEST_WINDOW, 65536):
+            s.guest.send(layout.G_DATA, channel, noise[at : at + 65536])
+        given, type = 0, layout.G_WINDOW
+        while type == layout.G_WINDOW:  # as much as there is credit for
+            type, _, data = s.guest.recv()
+            given += struct.unpack("<II", data)[0] if type == layout.G_WINDOW else 0
+            while type == layout.G_WINDOW and given >= 65536:
+                s.guest.send(layout.G_DATA, channel, noise[:65536])
+                noise, given = noise[65536:] + noise[:65536], given - 65536
+        assert type == layout.G_CLOSE
+        s.guest.send(layout.G_END, channel, end(500, 0, b"closed"))
+        assert b"quota" in s.job_end(id, 429).tail and os.fstat(f.fileno()).st_size <= MIB
+    for most, tar in ((0, noise), (4 * MIB, noise), (MIB, bytes(20 * MIB))):  # what counts is what it takes, not what it holds
+        with Session() as s, snapshot_file() as f:
+            id, _ = s.job("S_SNAPSHOT", {"max_bytes": 64 * MIB, "max_stored": most}, fd=f)
+            channel, _, _ = s.guest.expect_file(layout.G_EXPORT)
+            s.guest.send(layout.G_STARTED, channel)
+            Sender(s.guest, channel).send(layout.G_DATA, tar)
+            s.guest.send(layout.G_END, channel, end(200, len(tar)))
+            s.job_end(id, 200)
+
+
 def test_snapshot_file_that_grows_over_the_limit_of_files_is_413():
     """The guest's bytes do not compress, and managerd allows more than this process may write."""
     with Session(config={"MAX_SNAPSHOT_BYTES": 1024}) as s, snapshot_file() as f:
