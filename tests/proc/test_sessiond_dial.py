@@ -402,6 +402,7 @@ def test_more_is_not_asked_than_is_answered():
 def test_guest_that_reads_no_answer_costs_a_bounded_queue_then_its_session():
     """It asks and gives up without end, more slowly than would be too fast, and reads nothing."""
     why = b"not in the allowlist " * 12
+    most = 65536 if "san-" in str(layout.BUILD) else 10240  # what is freed stays there for a while
     with Dialing() as s:
         before = s.pss_kb()["Pss_Anon"]
         for n in range(200):
@@ -417,7 +418,7 @@ def test_guest_that_reads_no_answer_costs_a_bounded_queue_then_its_session():
                 s.answer(m, L.DIAL_REFUSED, why)
             if m.name == "S_DOWN":
                 break
-            assert s.pss_kb()["Pss_Anon"] < before + 10240, n
+            assert s.pss_kb()["Pss_Anon"] < before + most, n
             time.sleep(0.1)
         assert m.name == "S_DOWN" and b"the answers not read" in m.tail
         assert s.alive()
