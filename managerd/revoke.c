@@ -50,9 +50,13 @@ revoke_all(void)
 static void
 tick(evutil_socket_t fd, short what, void *arg)
 {
+	static int64_t before;
 	int64_t now = wall_s();
 
 	(void)fd, (void)what, (void)arg;
+	if (now < before) /* the clock was set back: keys that had expired are good again */
+		next_s = keys_next_expiry(now);
+	before = now;
 	if (now >= next_s)
 		revoke_all();
 	else
