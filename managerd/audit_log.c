@@ -78,7 +78,8 @@ count_lost(void)
 	audit_sign_lost(lost);
 }
 
-/* The one that goes has its line first: what it ended with is known from then on. */
+/* The one that goes has its line first: what it ended with is known from then on. What keyd has
+ * signed last must be there at the next start, so none goes that reaches beyond it. */
 static void
 drop_oldest(void)
 {
@@ -89,6 +90,8 @@ drop_oldest(void)
 	while (rules.keep > 0 && audit_file_oldest(&first, &count) == 0 &&
 	       count > (size_t)rules.keep) {
 		audit_closed_name(name, first);
+		if (audit_file_last(first, &upto, head) == 0 && !audit_sign_has(upto))
+			return; /* when the next file is closed */
 		if (audit_file_last(first, &upto, head) == -1 ||
 		    append(json_pack("{s:s, s:s, s:I, s:s}", "action", "removed", "target", name,
 			"upto", (json_int_t)upto, "head", head)) == -1 ||

@@ -25,6 +25,7 @@ static const char *instance;
 static int64_t interval_us, due_us;
 static uint64_t count, id;
 static uint64_t covered; /* no line behind this one needs a checkpoint */
+static uint64_t signed_upto;
 static struct {
 	uint64_t seq; /* 0: nothing is asked */
 	char head[AUDIT_HASH_TEXT];
@@ -50,6 +51,7 @@ on_checkpointed(const struct m_k_checkpointed *a)
 {
 	switch (a->status) {
 	case CHECKPOINT_OK:
+		signed_upto = asked.seq;
 		write_checkpoint(a);
 		break;
 	case CHECKPOINT_BACK:
@@ -164,6 +166,12 @@ audit_sign_lost(uint64_t n)
 		send_K_LOST(keyd, 0, &m, NULL, 0, -1);
 }
 
+int
+audit_sign_has(uint64_t seq)
+{
+	return instance == NULL || signed_upto >= seq;
+}
+
 uint64_t
 audit_sign_count(void)
 {
@@ -206,6 +214,7 @@ audit_sign_open(const struct audit_rules *rules, struct event_base *base)
 	if (!last_known)
 		fatalx("keyd does not say what it has signed");
 	compare();
+	signed_upto = last.seq;
 	hex_encode(last.key, sizeof(last.key), key);
 	/* A new key, though there is a log already, is seen. */
 	if (last.seq == 0)

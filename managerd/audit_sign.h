@@ -21,6 +21,8 @@ void audit_sign_soon(void);
 void audit_sign_now(int64_t us);
 /* So many lines are lost by now: keyd remembers it. */
 void audit_sign_lost(uint64_t n);
+/* Whether keyd has signed this line, or one behind it; nobody signs: yes. */
+int audit_sign_has(uint64_t seq);
 uint64_t audit_sign_count(void);
 
 #endif

@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import jsonschema
@@ -77,6 +78,43 @@ def test_requests_do_not_wait_for_keyd(start, data):
     b = s.box()
     assert wait_until(lambda: len(checkpoints(s)) > n, 60)
     assert s.exec(b) and s.get(b).name == "SANDBOX"
+
+
+def test_file_with_the_line_that_was_signed_last_is_kept_until_another_one_is(start, data, monkeypatch):
+    """keyd hangs, or cannot write: without that line the server would not start again."""
+
+    def closed():
+        return sorted(p.name for p in data.glob("audit-*.log"))
+
+    def write_until(enough):
+        """Lines, until it is so."""
+        end = time.monotonic() + 60
+        while not enough():
+            assert time.monotonic() < end, closed()
+            for id in [s.send("DESTROY", {"id": 1}, request_id="x" * 60) for _ in range(100)]:
+                s.result(id)
+
+    s = start(config={"AUDIT_MAX_MB": "1", "AUDIT_KEEP": "1"})
+    assert wait_until(lambda: "checkpoint" in actions(data))
+    s.p.trail.hold = True
+    write_until(lambda: len(closed()) >= 3)
+    last = s.p.trail.last
+    s.kill()
+    monkeypatch.setattr(layout.Trail, "answer", lambda self, m: self.chan.send("K_LAST", m.id, last))
+    s = start()
+    s.kill()
+    monkeypatch.undo()
+    answer = layout.Trail.answer
+
+    def goes_on(self, m):
+        if m.name == "K_ASK_LAST":
+            self.last = last
+        answer(self, m)
+
+    monkeypatch.setattr(layout.Trail, "answer", goes_on)
+    s = start(config={"AUDIT_MAX_MB": "1", "AUDIT_KEEP": "1"})
+    assert s.p.trail.last["seq"] > last["seq"]
+    write_until(lambda: len(closed()) == 1)
 
 
 def forgetful(monkeypatch, lost):
