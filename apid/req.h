@@ -6,6 +6,7 @@
 #ifndef APID_REQ_H
 #define APID_REQ_H
 
+#include <bsd/sys/queue.h>
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,6 +58,8 @@ struct req {
 	struct holder *holder; /* by this key; NULL: none so far */
 	struct refusal refusal;
 	struct evbuffer *body; /* collected */
+	TAILQ_ENTRY(req) turn; /* it is whole, and waits to be parsed, */
+	uint8_t waits;         /* if so */
 	json_t *json;
 	uint64_t call; /* the one that waits for managerd on behalf of req_* itself */
 	void (*then)(struct req *);

@@ -1,5 +1,6 @@
 /* The start of a request (req.h): its id, its key, its body. */
 #include <event2/buffer.h>
+#include <event2/event.h>
 #include <event2/http.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include "apid/route.h"
 #include "common/ids.h"
 #include "common/log.h"
+
+#define PARSE_AT_ONCE (16 * 1024) /* larger bodies have their turn */
 
 /* A client's own id is kept if it can do no harm in a log. */
 static void
@@ -113,9 +116,16 @@ collect(struct req *r, struct evbuffer *src, size_t n)
 		req_overloaded(r);
 }
 
+/* Whole bodies whose parsing would hold up everybody else for long. */
+static TAILQ_HEAD(, req) waiting = TAILQ_HEAD_INITIALIZER(waiting);
+static struct event *parser;
+
 void
 req_forget_body(struct req *r)
 {
+	if (r->waits)
+		TAILQ_REMOVE(&waiting, r, turn);
+	r->waits = 0;
 	json_decref(r->json);
 	r->json = NULL;
 	if (r->body != NULL) {
@@ -137,6 +147,61 @@ parse_body(struct req *r)
 	else
 		r->then_json(r);
 	req_forget_body(r);
+}
+
+/* The oldest one, but no key has two turns while another waits. */
+static struct req *
+next_turn(void)
+{
+	static uint8_t last[sizeof(((struct req *)0)->key)];
+	struct req *r;
+
+	TAILQ_FOREACH (r, &waiting, turn)
+		if (memcmp(r->key, last, sizeof(last)) != 0)
+			break;
+	if (r == NULL)
+		r = TAILQ_FIRST(&waiting);
+	if (r != NULL)
+		memcpy(last, r->key, sizeof(last));
+	return r;
+}
+
+static void
+parse_after_others(void)
+{
+	static const struct timeval at_once = {0, 0};
+
+	if (!TAILQ_EMPTY(&waiting) && event_add(parser, &at_once) == -1)
+		fatalx("event_add");
+}
+
+static void
+on_turn(evutil_socket_t fd, short what, void *arg)
+{
+	struct req *r = next_turn();
+
+	(void)fd, (void)what, (void)arg;
+	if (r != NULL) {
+		TAILQ_REMOVE(&waiting, r, turn);
+		r->waits = 0;
+		parse_body(r);
+	}
+	parse_after_others();
+}
+
+/* A large one can take a tenth of a second: one in each round of the loop. */
+static void
+body_is_whole(struct req *r)
+{
+	if (evbuffer_get_length(r->body) <= PARSE_AT_ONCE) {
+		parse_body(r);
+		return;
+	}
+	if (parser == NULL && (parser = evtimer_new(apid.base, on_turn, NULL)) == NULL)
+		fatalx("evtimer_new");
+	TAILQ_INSERT_TAIL(&waiting, r, turn);
+	r->waits = 1;
+	parse_after_others();
 }
 
 static int
@@ -167,7 +232,7 @@ start_json(struct req *r)
 		return;
 	}
 	r->on_body = collect;
-	r->on_body_end = parse_body;
+	r->on_body_end = body_is_whole;
 	req_body(r, JSON_BODY_MAX, "the JSON body is larger than 1 MiB");
 }
 

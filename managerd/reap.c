@@ -8,37 +8,45 @@
 #include "managerd/session.h"
 #include "managerd/start.h"
 
+#define AT_ONCE 8 /* each is written to the disk, and others wait for that */
+
 static struct event *timer;
 
-/* left: until the next look, which a nearer deadline brings forward. */
+struct look {
+	int ended;
+	int64_t left; /* until the next one, which a nearer deadline brings forward */
+};
+
 static void
-reap_one(struct box *box, void *left)
+reap_one(struct box *box, void *arg)
 {
-	int64_t *most = left, now = time_boot_us();
+	struct look *look = arg;
+	int64_t left = box->deadline_us - time_boot_us();
 
 	if (box->state != BOX_RUNNING && box->state != BOX_STOPPED)
 		return;
-	if (box->run && box->claims != 0 && box->name_us <= now)
+	if (box->run && box->claims != 0 && box->name_us <= time_boot_us())
 		start_name(box);
-	if (box->deadline_us <= now)
+	if (left <= 0 && look->ended < AT_ONCE) {
+		look->ended++;
 		box_destroy(box, END_EXPIRED, NULL);
-	else if (box->deadline_us - now < *most)
-		*most = box->deadline_us - now;
+	} else if (left < look->left)
+		look->left = left > 0 ? left : 0;
 }
 
 static void
 reap(evutil_socket_t fd, short what, void *arg)
 {
+	struct look look = {.left = CFG(REAP_INTERVAL_SECONDS) / 1000};
 	struct timeval tv;
-	int64_t left = CFG(REAP_INTERVAL_SECONDS) / 1000;
 
 	(void)fd, (void)what, (void)arg;
-	box_each(reap_one, &left);
+	box_each(reap_one, &look);
 	start_background();
-	if (left > 1000000)
-		left = 1000000; /* the time of a suspended machine counts; its timers do not */
-	tv.tv_sec = left / 1000000;
-	tv.tv_usec = left % 1000000 + 1000;
+	if (look.left > 1000000)
+		look.left = 1000000; /* the time of a suspended machine counts; its timers do not */
+	tv.tv_sec = look.left / 1000000;
+	tv.tv_usec = look.left % 1000000 + 1000;
 	event_add(timer, &tv);
 }
 

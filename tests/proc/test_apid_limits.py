@@ -1,7 +1,10 @@
 """apid among many: what one address may take, whom it takes for its client, and which web pages it lets in."""
 
 import contextlib
+import hashlib
 import ipaddress
+import os
+import signal
 import socket
 import struct
 
@@ -70,6 +73,55 @@ def test_key_that_reads_no_answers_leaves_memory_for_all_others():
             r = s("POST", BOX_URL + "/exec", key, json={"command": "cat", "stdin": "y" * 900_000})
             assert r.status_code == 200, r.text
             assert (len(r.json()["stdout"]), r.json()["truncated"]) == (900_000, False)
+
+
+def test_large_bodies_of_one_key_hold_up_no_request_of_another():
+    """Parsing one takes a tenth of a second: it has its turn, in which others are served, and other keys' bodies first."""
+    large = b'{"command": ["true"' + b', ""' * 60_000 + b"]}"
+    theirs, ours = "another-key-0123456789", KEY
+    with Anyone() as s, contextlib.ExitStack() as stack:
+
+        def nearly(key):
+            """All of a request but its last byte, which managerd has been asked about."""
+            x = stack.enter_context(s.connect())
+            before = len(s.seen)
+            x.sendall(post(BOX_URL + "/exec", large).replace(KEY.encode(), key.encode())[:-1])
+            assert wait_until(lambda: len(s.seen) > before)
+            return x
+
+        bodies = [nearly(theirs) for _ in range(16)] + [nearly(ours)]
+        last = stack.enter_context(s.connect())
+        for _ in range(10):  # rounds in which it reads what has come of them
+            assert statuses(answer(last, head("GET", BOX_URL))) == [200]
+        before = len(s.seen)
+        os.kill(s.program.pid, signal.SIGSTOP)  # it finds all of it at one moment
+        for x in bodies:
+            x.sendall(large[-1:])
+        last.sendall(head("GET", BOX_URL))
+        os.kill(s.program.pid, signal.SIGCONT)
+        assert wait_until(lambda: len(s.seen) == before + 18, 60)
+        came = [(m.name, m.fields["ask"]["key"]) for m in s.seen[before:]]
+        digest = hashlib.sha256(ours.encode()).digest()
+        assert came.index(("GET", digest)) < 4 and came.index(("EXEC", digest)) < 4, [name for name, _ in came]
+
+
+def test_client_that_goes_while_its_large_body_has_no_turn_leaves_nothing():
+    large = b'{"command": ["true"' + b', ""' * 60_000 + b"]}"
+    with Server() as s:
+        before = s.fds()
+        os.kill(s.program.pid, signal.SIGSTOP)
+        socks = [s.connect() for _ in range(8)]
+        for x in socks:
+            x.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            x.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                x.send(post(BOX_URL + "/exec", large))
+        os.kill(s.program.pid, signal.SIGCONT)
+        assert wait_until(lambda: sum(m.name == "AUTH" for m in s.seen) == 8)
+        for x in socks:
+            x.close()
+        assert wait_until(lambda: s.fds() == before)
+        assert s("GET", BOX_URL).status_code == 200
 
 
 # an address and its places

@@ -2,6 +2,9 @@
 # ruff: noqa: F811 - fixtures are imported, and named again as arguments
 
 import json
+import os
+import signal
+import time
 
 import layout
 import pytest
@@ -63,6 +66,33 @@ def test_time_to_live_ends_a_sandbox(start, engine):
     b = s.box(ttl_s=1)
     assert wait_until(lambda: s.get(b).name == "REPLY")
     assert wait_until(engine.empty) and "ttl" in refused(s.exec(b, detail=1), 410)
+
+
+def test_many_that_expire_at_once_hold_up_no_request(start, engine, data):
+    """Each is written to the disk. The audit log tells in which order things were done."""
+    s = start(config={"MAX_SANDBOXES": 100, "REAP_INTERVAL_SECONDS": "10"})
+    keep = s.box(ttl_s=600)
+    boxes = [s.box(ttl_s=600) for _ in range(64)]
+    for id in [s.send("SET_TIMEOUT", {"sandbox": b, "ttl_s": 2}) for b in boxes]:
+        s.result(id)
+    os.kill(s.p.pid, signal.SIGSTOP)
+    time.sleep(2.5)  # until the time of all of them is over
+    os.kill(s.p.pid, signal.SIGCONT)
+    asked = []
+
+    def all_but_one_gone():
+        asked.extend(s.send("SET_TIMEOUT", {"sandbox": keep, "ttl_s": 600}) for _ in range(20))
+        while len(asked) > 40:
+            s.result(asked.pop(0))
+        return len(engine.containers) == 1
+
+    assert wait_until(all_but_one_gone, 60, 0)
+    for id in asked:
+        s.result(id)
+    done = [json.loads(x)["action"] for x in (data / "audit.log").read_text().splitlines()]
+    first, last = done.index("expire"), len(done) - done[::-1].index("expire")
+    assert done.count("expire") == 64
+    assert "timeout" in done[first:last], "others had to wait until all of them were ended"
 
 
 def test_snapshot_fork_and_rollback(start, engine):
