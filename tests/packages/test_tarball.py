@@ -3,14 +3,22 @@
 import os
 import re
 import shutil
-import signal
 import subprocess
 
 import pytest
 from harness import Server
-from machine import children, command_line, descendants, read, send
+
+from machine import command_line, descendants, read
 
 PROGRAMS = ("agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "keyd", "sessiond")
+
+# unshare passes no signal on.
+PASSES_ON = """#!/bin/sh
+{words} "$@" &
+trap 'pkill -TERM -P $!' TERM
+while kill -0 $! 2>/dev/null; do wait $!; status=$?; done
+exit $status
+"""
 
 
 class Bare:
@@ -55,15 +63,12 @@ def server(bare, engine, tmp_path_factory):
     """The harness starts a program named agent-sandbox: here one that changes the root first."""
     start = tmp_path_factory.mktemp("start") / "agent-sandbox"
     words = " ".join(f"'{w}'" for w in bare.command(f"{bare.inside}/bin/agent-sandbox", socket=engine.sock))
-    start.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    start.write_text(PASSES_ON.format(words=words))
     start.chmod(0o755)
     s = Server(engine, programs=start.parent, DATA_DIR="/var/lib/agent-sandbox")
     s.docker_host = "unix:///run/docker.sock"
     s.start()
     yield s
-    for first in children(s.process.pid):  # the parent; unshare passes no signal on
-        send(first, signal.SIGTERM)
-    s.process.wait(30)
     s.close()
 
 
