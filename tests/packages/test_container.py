@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from machine import free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

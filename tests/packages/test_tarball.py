@@ -7,7 +7,6 @@ import subprocess
 
 import pytest
 from harness import Server
-
 from machine import command_line, descendants, read
 
 PROGRAMS = ("agent-sandboxd", "apid", "managerd", "dockerd-proxy", "egressd", "keyd", "sessiond")
