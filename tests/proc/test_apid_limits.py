@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 
+import layout
 import pytest
 from apid_server import BOX_URL, KEY, Server, error, head, post, statuses
 from machine import wait_until
@@ -334,7 +335,8 @@ def test_five_hundred_slow_clients_hold_nobody_and_leave_nothing(kind):
                     x.sendall(b"x") if kind in ("heads", "bodies") else x.recv(10)
             assert s("GET", BOX_URL).status_code == 200
             grown.append(s.rss())
-        assert max(grown) < 500 * 700 and s.fds() < before + 500 * 3 + 20
+        most = 1000 if "san-" in str(layout.BUILD) else 700  # what is freed stays there for a while
+        assert max(grown) < 500 * most and s.fds() < before + 500 * 3 + 20
         for x in socks:
             x.close()
         assert wait_until(lambda: s.fds() <= before + 2, 60), (s.fds(), before)
