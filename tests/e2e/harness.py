@@ -79,7 +79,11 @@ class Api:
     def ask(self, method, path, *, headers=None, timeout=60, key=None, **more):
         head = {"X-API-Key": self.key if key is None else key} | (headers or {})
         try:
-            return self.session().request(method, self.url + path, headers=head, timeout=timeout, **more)
+            answer = self.session().request(method, self.url + path, headers=head, timeout=timeout, **more)
+            # A proxy in front closes a connection on which it had not read all when the refusal came, without a word of it.
+            if not FRONT.gate and answer.status_code >= 400 and {"data", "json"} & set(more) and not more.get("stream"):
+                self.session().close()
+            return answer
         except requests.ConnectionError:
             # A kept connection may have been closed meanwhile, as HTTP allows. Only what is harmless is sent twice.
             if method not in ("GET", "HEAD"):
