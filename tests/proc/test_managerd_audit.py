@@ -104,33 +104,26 @@ def test_file_with_the_line_that_was_signed_last_is_kept_until_another_one_is(st
     s = start()
     s.kill()
     monkeypatch.undo()
-    answer = layout.Trail.answer
-
-    def goes_on(self, m):
-        if m.name == "K_ASK_LAST":
-            self.last = last
-        answer(self, m)
-
-    monkeypatch.setattr(layout.Trail, "answer", goes_on)
+    remembering(monkeypatch, last=last)
     s = start(config={"AUDIT_MAX_MB": "1", "AUDIT_KEEP": "1"})
     assert s.p.trail.last["seq"] > last["seq"]
     write_until(lambda: len(closed()) == 1)
 
 
-def forgetful(monkeypatch, lost):
-    """keyd remembers that so many lines were lost."""
+def remembering(monkeypatch, **what):
+    """keyd remembers this: last, its last line, or lost, how many lines were lost."""
     answer = layout.Trail.answer
 
-    def with_loss(self, m):
+    def with_memory(self, m):
         if m.name == "K_ASK_LAST":
-            self.lost = lost
+            vars(self).update(what)
         answer(self, m)
 
-    monkeypatch.setattr(layout.Trail, "answer", with_loss)
+    monkeypatch.setattr(layout.Trail, "answer", with_memory)
 
 
 def test_lines_that_were_lost_before_a_kill_are_told_of(start, data, monkeypatch):
-    forgetful(monkeypatch, 3)
+    remembering(monkeypatch, lost=3)
     s = start()
     assert wait_until(lambda: "gap" in actions(data))
     [gap] = [x for x in lines(data) if x["action"] == "gap"]
@@ -160,7 +153,7 @@ def test_lines_without_room_are_counted_and_told_of_even_after_a_kill(start, dat
         s.kill()
         (data / "filler").unlink()
         lost = s.p.trail.lost
-        forgetful(monkeypatch, lost)
+        remembering(monkeypatch, lost=lost)
         s = start()
         assert wait_until(lambda: "gap" in actions(data))
         [gap] = [x for x in lines(data) if x["action"] == "gap"]

@@ -6,9 +6,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -19,22 +16,11 @@
 #include "managerd/keys.h"
 #include "managerd/manager.h"
 #include "managerd/revoke.h"
+#include "tests/unit/wall_clock.h"
 
 struct manager mgr;
 
-static long ahead_s;
 static int looked; /* at what is under way */
-
-/* CLOCK_REALTIME is set; the others are as they are. */
-int
-clock_gettime(clockid_t id, struct timespec *ts)
-{
-	int rc = (int)syscall(SYS_clock_gettime, id, ts);
-
-	if (id == CLOCK_REALTIME)
-		ts->tv_sec += ahead_s;
-	return rc;
-}
 
 void
 box_each(void (*fn)(struct box *, void *), void *arg)
