@@ -15,6 +15,7 @@ struct stream {
 	struct output output[2]; /* stdout, stderr */
 	struct evbuffer *line;
 	uint8_t raw_input; /* the body of the request is the command's stdin */
+	uint8_t begun;     /* the command runs: from now on a failure is a line */
 };
 
 static const char *const names[] = {"stdout", "stderr"};
@@ -44,23 +45,52 @@ write_rest(struct stream *s)
 	write_event(s, 1, "", 0, 1);
 }
 
+/* The head of the answer, once. While standard input still comes it waits for the first output: a
+ * proxy may hand on nothing more of a request that is being answered. */
 static void
-end_with_error(struct stream *s, const char *text, size_t n)
+answer_begin(struct stream *s)
 {
 	struct req *r = s->x.r;
 
+	if (r->started)
+		return;
+	req_header(r, "X-Accel-Buffering", "no");
+	req_stream_start(r, 200, "application/x-ndjson", -1);
+}
+
+static void
+answer_end(struct stream *s)
+{
+	answer_begin(s);
+	req_stream_write(s->x.r, s->line);
+	req_stream_end(s->x.r);
+}
+
+static void
+end_with_error(struct stream *s, const char *text, size_t n)
+{
 	write_rest(s);
 	evbuffer_add_printf(s->line, "{\"type\":\"error\",\"data\":");
 	out_string(s->line, text, n);
 	evbuffer_add(s->line, "}\n", 2);
-	req_stream_write(r, s->line);
-	req_stream_end(r);
+	answer_end(s);
 }
 
 static void
 on_broken(struct xfer *x, const char *text, size_t n)
 {
 	end_with_error((struct stream *)x, text, n);
+}
+
+static int
+on_failed(struct xfer *x, int status, const char *text, size_t n)
+{
+	struct stream *s = (struct stream *)x;
+
+	(void)status;
+	if (s->begun)
+		end_with_error(s, text, n);
+	return s->begun;
 }
 
 static void
@@ -73,20 +103,18 @@ static void
 input_end(struct xfer *x)
 {
 	data_send(x->data, RECORD_STDIN_END, NULL, 0);
+	answer_begin((struct stream *)x);
 }
 
-/* The command runs: from now on a failure is a line. A 100 Continue must go out before the head of
- * the answer. */
 static void
 started(struct stream *s)
 {
-	struct req *r = s->x.r;
-
+	s->begun = 1;
+	s->x.r->going_down = going_down;
 	if (s->raw_input)
 		xfer_upload(&s->x, RECORD_STDIN, UINT64_MAX, "", input_end);
-	req_header(r, "X-Accel-Buffering", "no");
-	req_stream_start(r, 200, "application/x-ndjson", -1);
-	r->going_down = going_down;
+	else
+		answer_begin(s);
 }
 
 static void
@@ -102,8 +130,7 @@ finish(struct stream *s, const struct r_exit *end)
 	if (r->detail)
 		exec_detail(s->line, end);
 	evbuffer_add(s->line, "}\n", 2);
-	req_stream_write(r, s->line);
-	req_stream_end(r);
+	answer_end(s);
 }
 
 static void
@@ -112,7 +139,7 @@ on_record(struct xfer *x, uint8_t type, const uint8_t *p, size_t n)
 	struct stream *s = (struct stream *)x;
 	struct r_exit end;
 
-	if ((type == RECORD_STARTED) == x->r->started) {
+	if ((type == RECORD_STARTED) == s->begun) {
 		xfer_nonsense(x);
 		return;
 	}
@@ -123,8 +150,10 @@ on_record(struct xfer *x, uint8_t type, const uint8_t *p, size_t n)
 	case RECORD_STDOUT:
 	case RECORD_STDERR:
 		write_event(s, type == RECORD_STDERR, p, n, 0);
-		if (evbuffer_get_length(s->line) > 0)
-			xfer_write(x, s->line);
+		if (evbuffer_get_length(s->line) == 0)
+			break;
+		answer_begin(s);
+		xfer_write(x, s->line);
 		break;
 	case RECORD_EXIT:
 		if (n == sizeof(end)) {
@@ -181,8 +210,10 @@ read_request_parameter(struct req *r, int *given)
 void
 exec_stream(struct req *r)
 {
-	static const struct xfer_ops ops = {
-	    .record = on_record, .drained = xfer_uploaded, .broken = on_broken};
+	static const struct xfer_ops ops = {.record = on_record,
+	    .drained = xfer_uploaded,
+	    .failed = on_failed,
+	    .broken = on_broken};
 	struct exec_request request;
 	struct stream *s;
 	int fd, as_base64, raw;

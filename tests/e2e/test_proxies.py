@@ -1,5 +1,6 @@
 """Behind real proxies, configured as docs/PROXIES.md says: streams come at once, big files whole, and the client is who it is."""
 
+import base64
 import hashlib
 import http.client
 import json
@@ -85,6 +86,35 @@ def test_big_files_go_up_and_down_whole(behind, proxy):
     c.close()
 
 
+def streamed(behind, proxy, command, pieces):
+    request = base64.urlsafe_b64encode(json.dumps({"command": command, "timeout_seconds": 60}).encode()).decode().rstrip("=")
+    return ask(proxy, "POST", behind.work.path + "/exec/stream?request=" + request, pieces)
+
+
+def test_standard_input_is_streamed_whole(behind, proxy):
+    data = os.urandom(5_000_000)
+    pieces = (data[i : i + 70_001] for i in range(0, len(data), 70_001))
+    c, r = streamed(behind, proxy, ["sha256sum"], pieces)
+    events = [json.loads(x) for x in r.read().splitlines()]
+    assert (r.status, events[0]["data"].split()[0], events[-1]["exit_code"]) == (200, hashlib.sha256(data).hexdigest(), 0)
+    c.close()
+
+
+@pytest.mark.parametrize("way", ["haproxy", "haproxy-tcp", "haproxy-pass"], indirect=True)  # docs/PROXIES.md says why
+def test_command_prints_while_its_input_still_comes(way):
+    s, p = way
+
+    def pieces():
+        yield b"first\n"
+        assert wait_until(lambda: "printed" in s.work.sh("ls"))
+        yield b"second\n"
+
+    s.work.sh("rm -f printed")
+    c, r = streamed(s, p, ["sh", "-c", "read a; echo $a; touch printed; read b; echo $b"], pieces())
+    assert "".join(json.loads(x).get("data", "") for x in r.read().splitlines()) == "first\nsecond\n"
+    c.close()
+
+
 def test_audit_log_has_the_clients_address(behind, proxy):
     for name in ("one", "two"):
         c, r = ask(proxy, "PUT", behind.work.path + f"/files?path={name}", b"x", **{"X-Request-Id": f"id-{name}-{proxy.port}"})
@@ -107,7 +137,7 @@ def test_client_that_leaves_ends_its_command(behind, proxy):
         json.dumps({"command": f"echo on; sleep {mark}", "timeout_seconds": 600}),
         **{"Content-Type": "application/json"},
     )
-    assert r.readline() and behind.work.running(mark) > 0
+    assert r.readline() and wait_until(lambda: behind.work.running(mark) > 0)
     c.sock.shutdown(socket.SHUT_RDWR) if c.sock else None
     r.close()
     c.close()

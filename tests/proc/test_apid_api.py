@@ -727,12 +727,69 @@ def test_100_comes_before_the_head_of_a_stream_with_stdin(server):
     with server.connect() as s:
         s.sendall(head("POST", f"{BOX_URL}/exec/stream?request={q}", "Content-Length: 5", "Expect: 100-continue"))
         got = s.recv(4096)
-        while statuses(got) != [100, 200]:
+        while statuses(got) != [100]:
             got += s.recv(4096)
         s.sendall(b"hello")
         while b"exit" not in got:
             got += s.recv(4096)
-        assert b'"data":"hello"' in got
+        assert statuses(got) == [100, 200] and b'"data":"hello"' in got
+
+
+def half_sent(server, work):
+    """A stream of which half of the standard input is sent, and whose command runs."""
+    server.on["EXEC"] = lambda s, m: s.spawn(m, work)
+    q = base64.urlsafe_b64encode(b'{"command":["cat"]}').decode()
+    s = server.connect()
+    s.sendall(head("POST", f"{BOX_URL}/exec/stream?request={q}", "Content-Length: 10", "Connection: close") + b"hello")
+    return s
+
+
+def received(s):
+    got = b""
+    while piece := s.recv(4096):
+        got += piece
+    return got
+
+
+@pytest.mark.parametrize("what", ["output", "end", "error", "exit"])
+def test_stream_whose_input_still_comes_is_answered_at_the_first_output_or_at_the_end(server, what):
+    """nginx sends nothing more of a request once its answer has begun."""
+    ran, go = threading.Event(), threading.Event()
+
+    def work(r):
+        r.recv()
+        r.send(layout.RECORD_STARTED)
+        assert r.recv() == (layout.RECORD_STDIN, b"hello")
+        ran.set()
+        assert go.wait(60)
+        if what == "output":
+            r.send(layout.RECORD_STDOUT, b"one\n")
+        elif what == "error":
+            r.send(layout.RECORD_ERROR, layout.pack("r_error", {"status": 409}) + b"said no")
+        elif what == "exit":
+            r.send(layout.RECORD_EXIT, layout.pack("r_exit"))
+        while what in ("output", "end") and r.recv()[0] != layout.RECORD_STDIN_END:
+            pass
+        r.send(layout.RECORD_EXIT, layout.pack("r_exit"))
+
+    with half_sent(server, work) as s:
+        assert ran.wait(60)
+        s.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            s.recv(4096)
+        s.settimeout(60)
+        got = b""
+        if what == "end":
+            s.sendall(b"world")
+            while statuses(got) != [200]:
+                got += s.recv(4096)
+        go.set()
+        if what == "output":
+            while b"one" not in got:
+                got += s.recv(4096)
+            s.sendall(b"world")
+        got += received(s)
+    assert statuses(got) == [200] and (b'"type":"error"' in got if what == "error" else b'"type":"exit"' in got)
 
 
 def test_stdin_that_nobody_reads_is_not_collected(server):
