@@ -31,9 +31,7 @@ struct attach {
 	char head[HEAD_MAX];
 };
 
-TAILQ_HEAD(attaches, attach);
-
-static struct attaches attaches = TAILQ_HEAD_INITIALIZER(attaches);
+static TAILQ_HEAD(, attach) attaches = TAILQ_HEAD_INITIALIZER(attaches);
 
 /* The end at whatever step. A start that answers 304 found it running. */
 static void
@@ -135,15 +133,11 @@ on_step(void *arg, int status, json_t *answer)
 	if (a->step == INSPECT && status == 200 && state == STATE_PAUSED) {
 		a->step = UNPAUSE;
 		ask("POST", NULL, on_step, a, "/containers/%s/unpause", a->container);
-	} else if (a->step == INSPECT && status == 200) {
-		if (state == STATE_GONE)
-			attach_end(a, 404, NULL);
-		else
-			attach_open(a);
-	} else if (a->step == UNPAUSE && status == 204) {
+	} else if ((a->step == INSPECT && status == 200 && state != STATE_GONE) ||
+		   (a->step == UNPAUSE && status == 204)) {
 		attach_open(a);
 	} else {
-		attach_end(a, status, answer);
+		attach_end(a, a->step == INSPECT && status == 200 ? 404 : status, answer);
 	}
 }
 

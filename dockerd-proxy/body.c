@@ -142,10 +142,24 @@ host_config(const struct m_d_create *m, const char *volume)
 	return h;
 }
 
-json_t *
-body_sandbox(const struct m_d_create *m, const char *volume)
+/* The n-th name gets the address 127.64.0.0 + n, on which the sandbox's init listens. */
+static json_t *
+hosts_of(const char *names, size_t len)
 {
-	json_t *c = json_object();
+	struct egress_walk walk = {names, len, 0};
+	char name[EGRESS_NAME_MAX + 1];
+	json_t *hosts = json_array();
+
+	for (unsigned n = 1; egress_next_host(&walk, name) == 1; n++)
+		json_array_append_new(
+		    hosts, json_sprintf("%s:127.64.%u.%u", name, n >> 8 & 255, n & 255));
+	return hosts;
+}
+
+json_t *
+body_sandbox(const struct m_d_create *m, const char *volume, const char *names, size_t len)
+{
+	json_t *c = json_object(), *h = host_config(m, volume);
 
 	put(c, "Image", json_string(m->image_id));
 	put(c, "User", json_sprintf("%u:%u", proxy.uid, proxy.gid));
@@ -158,28 +172,16 @@ body_sandbox(const struct m_d_create *m, const char *volume)
 	put(c, "StdinOnce", json_false());
 	put(c, "Tty", json_false());
 	put(c, "Labels", labels(m->sandbox == 0 && m->pool != 0 ? "pool" : "sandbox"));
-	put(c, "HostConfig", host_config(m, volume));
+	if (len > 0)
+		put(h, "ExtraHosts", hosts_of(names, len));
+	put(c, "HostConfig", h);
 	return c;
-}
-
-/* The n-th name gets the address 127.64.0.0 + n, on which the sandbox's init listens. */
-void
-body_hosts(json_t *sandbox, const char *names, size_t len)
-{
-	struct egress_walk walk = {names, len, 0};
-	char name[EGRESS_NAME_MAX + 1];
-	json_t *hosts = json_array();
-
-	for (unsigned n = 1; egress_next_host(&walk, name) == 1; n++)
-		json_array_append_new(
-		    hosts, json_sprintf("%s:127.64.%u.%u", name, n >> 8 & 255, n & 255));
-	put(json_object_get(sandbox, "HostConfig"), "ExtraHosts", hosts);
 }
 
 json_t *
 body_sweeper(const struct m_d_create *m, const char *volume)
 {
-	json_t *c = body_sandbox(m, volume);
+	json_t *c = body_sandbox(m, volume, NULL, 0);
 
 	put(c, "OpenStdin", json_false());
 	put(c, "Cmd", json_pack("[s]", "--sweep"));

@@ -56,16 +56,6 @@ struct job {
 static void on_step(void *, int, json_t *);
 
 static void
-make_container(struct job *j)
-{
-	json_t *body = body_sandbox(&j->create, j->volume);
-
-	if (j->names_len > 0)
-		body_hosts(body, j->names, j->names_len);
-	ask("POST", body, on_step, j, "/containers/create?name=%s", j->name);
-}
-
-static void
 step(struct job *j, enum step next)
 {
 	const char *former = strcmp(j->name, j->volume) != 0 ? j->volume : NULL;
@@ -87,7 +77,8 @@ step(struct job *j, enum step next)
 		    "/volumes/create");
 		break;
 	case MAKE_CONTAINER:
-		make_container(j);
+		ask("POST", body_sandbox(&j->create, j->volume, j->names, j->names_len), on_step, j,
+		    "/containers/create?name=%s", j->name);
 		break;
 	case FIND_CONTAINER:
 		ask_list("/containers/json?all=1&", LABEL_INSTANCE, proxy.instance, j->name, former,
@@ -122,23 +113,18 @@ step_again(evutil_socket_t fd, short what, void *arg)
 }
 
 static struct job *
-job_new(uint64_t id, uint64_t sandbox, uint32_t generation, uint64_t pool)
+job_new(uint64_t id, const struct m_d_create *m)
 {
 	struct job *j = mem_new(sizeof(*j));
 
 	if ((j->again = evtimer_new(proxy.base, step_again, j)) == NULL)
 		fatalx("out of memory");
 	j->id = id;
-	j->create.sandbox = sandbox;
-	j->create.generation = generation;
-	j->create.pool = pool;
-	if (sandbox == 0 && pool == 0)
+	j->create = *m;
+	if (m->sandbox == 0 && m->pool == 0)
 		return j;
-	name_make(j->name, sandbox, generation, pool);
-	if (pool == 0)
-		name_make(j->volume, sandbox, generation, 0);
-	else
-		name_make(j->volume, 0, 0, pool);
+	name_make(j->name, m->sandbox, m->generation, m->pool);
+	name_make(j->volume, m->pool == 0 ? m->sandbox : 0, m->generation, m->pool);
 	return j;
 }
 
@@ -159,10 +145,8 @@ job_end(struct job *j, int status, json_t *answer)
 	/* A list may have made it known meanwhile. */
 	if (status == 404 && j->owned == NULL && (sweeper = owned_find(j->at)) != NULL)
 		owned_forget(sweeper);
-	if (j->failed)
-		reply_failed(j->id, j->why, NULL);
-	else if (status != 404)
-		reply_failed(j->id, why, NULL);
+	if (j->failed || status != 404)
+		reply_failed(j->id, j->failed ? j->why : why, NULL);
 	else
 		send_D_DONE(proxy.manager, j->id, &(struct m_d_none){0}, NULL, 0, -1);
 	event_free(j->again);
@@ -374,20 +358,16 @@ network_allowed(void)
 void
 container_create(uint64_t id, const struct m_d_create *m, const char *names, size_t len)
 {
+	int forbidden = m->network && !network_allowed();
 	struct job *j;
 
 	if (owned_named(m->sandbox, m->generation, m->pool) != NULL)
 		fatalx("managerd: creates a container that there is");
-	if (m->network && !network_allowed()) {
-		reply_failed(id, FAIL_FORBIDDEN, NULL);
+	if (forbidden || owned_full(m->sandbox)) {
+		reply_failed(id, forbidden ? FAIL_FORBIDDEN : FAIL_LIMIT, NULL);
 		return;
 	}
-	if (owned_full(m->sandbox)) {
-		reply_failed(id, FAIL_LIMIT, NULL);
-		return;
-	}
-	j = job_new(id, m->sandbox, m->generation, m->pool);
-	j->create = *m;
+	j = job_new(id, m);
 	if (len > 0 && (j->names = strndup(names, len)) == NULL)
 		fatalx("out of memory");
 	j->names_len = len;
@@ -398,11 +378,14 @@ container_create(uint64_t id, const struct m_d_create *m, const char *names, siz
 void
 container_destroy(uint64_t id, struct owned *o, const struct m_d_destroy *m)
 {
-	struct job *j = job_new(id, m->sandbox, m->generation, m->pool);
+	struct m_d_create of = {.sandbox = m->sandbox,
+	    .pool = m->pool,
+	    .generation = m->generation,
+	    .keep_volume = m->keep_volume};
+	struct job *j = job_new(id, &of);
 
 	if (o != NULL && o->id[0] != '\0')
 		owned_leaving(o, 1);
-	j->create.keep_volume = m->keep_volume;
 	strlcpy(j->container, o != NULL ? o->id : "", sizeof(j->container));
 	strlcpy(j->at, j->container, sizeof(j->at));
 	remove_start(j);

@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <bsd/string.h>
+#include <bsd/sys/queue.h>
 
-#define PULLS 2             /* at once */
+#define PULLS 4             /* at once */
+#define PULLS_EACH 2        /* of them, for one tenant */
 #define REFUSED_US 5000000  /* for so long a refused image is not asked for again */
 #define PROGRESS_US 2000000 /* between lines of the log */
 
@@ -22,6 +23,7 @@ enum step { INSPECT, FIND, MAKE_HELPER, UNPACK, COMMIT };
 struct prepare {
 	TAILQ_ENTRY(prepare) entry;
 	uint64_t id;
+	uint32_t who;
 	enum step step;
 	int pulled; /* or must not be */
 	char image[D_IMAGE_MAX];
@@ -37,14 +39,14 @@ struct pull {
 	struct prepares waiting;
 	char image[D_IMAGE_MAX];
 	struct image_ref ref;
+	uint32_t who; /* of those that wait, the one that it runs for */
 	int running, failed;
 	int64_t logged;
 };
-TAILQ_HEAD(pulls, pull);
 
 /* One helper at a time: the next request then finds what this one has made. The head is at work. */
 static struct prepares building = TAILQ_HEAD_INITIALIZER(building);
-static struct pulls pulls = TAILQ_HEAD_INITIALIZER(pulls);
+static TAILQ_HEAD(, pull) pulls = TAILQ_HEAD_INITIALIZER(pulls);
 static struct {
 	char image[D_IMAGE_MAX];
 	int64_t until;
@@ -203,12 +205,13 @@ on_step(void *arg, int status, json_t *answer)
 }
 
 void
-image_prepare(uint64_t id, const char *name, size_t len, int local)
+image_prepare(uint64_t id, const struct m_d_prepare *m, const char *name, size_t len)
 {
 	struct prepare *p = mem_new(sizeof(*p));
 
 	p->id = id;
-	p->pulled = local;
+	p->pulled = m->local;
+	p->who = m->who;
 	snprintf(p->image, sizeof(p->image), "%.*s", (int)len, name);
 	if (image_parse(name, len, &p->ref) != 0)
 		prepare_end(p, NULL, FAIL_BAD_IMAGE);
@@ -271,20 +274,45 @@ on_pulled(void *arg, int status, json_t *answer)
 	pull_next();
 }
 
+/* Whether one of those that wait for it may have one more. */
+static int
+pull_may(struct pull *pull)
+{
+	struct prepare *p;
+	struct pull *other;
+
+	TAILQ_FOREACH (p, &pull->waiting, entry) {
+		int n = 0;
+
+		pull->who = p->who;
+		TAILQ_FOREACH (other, &pulls, entry) {
+			if (!other->running)
+				break;
+			n += other->who == p->who;
+		}
+		if (n < PULLS_EACH)
+			return 1;
+	}
+	return 0;
+}
+
+/* In their order, but for those of whom there are enough; those that run stand in front. */
 static void
 pull_next(void)
 {
 	struct engine_call call = {
 	    .method = "POST", .seconds = PULL_SECONDS, .line = on_pull_line, .done = on_pulled};
-	struct pull *pull;
+	struct pull *pull, *next;
 	int running = 0;
 
 	TAILQ_FOREACH (pull, &pulls, entry)
 		running += pull->running;
-	TAILQ_FOREACH (pull, &pulls, entry) {
-		if (pull->running || running >= PULLS)
+	TAILQ_FOREACH_SAFE (pull, &pulls, entry, next) {
+		if (pull->running || running >= PULLS || !pull_may(pull))
 			continue;
 		running += pull->running = 1;
+		TAILQ_REMOVE(&pulls, pull, entry);
+		TAILQ_INSERT_HEAD(&pulls, pull, entry);
 		log_info("pull of %s: begins", pull->image);
 		call.arg = pull;
 		engine_call(

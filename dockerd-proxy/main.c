@@ -103,8 +103,7 @@ on_D_PREPARE(struct chan *c, const struct m_d_prepare *p, struct msg *m)
 	(void)c;
 	if (p->local > 1)
 		fatalx("managerd: bad prepare");
-	if (!refused(m->id))
-		image_prepare(m->id, m->tail, m->tail_len, p->local);
+	image_prepare(m->id, p, m->tail, m->tail_len);
 }
 
 /* A sandbox; one on the volume of the member that it once was; or a member of the pool. */
@@ -138,8 +137,6 @@ on_D_CREATE(struct chan *c, const struct m_d_create *p, struct msg *m)
 	(void)c;
 	if (!create_valid(p) || !names_valid(p, m->tail, m->tail_len))
 		fatalx("managerd: bad create");
-	if (refused(m->id))
-		return;
 	if (!image_is_prepared(p->image_id))
 		fatalx("managerd: an image that was not prepared");
 	container_create(m->id, p, m->tail, m->tail_len);
@@ -149,16 +146,14 @@ static void
 on_D_ATTACH(struct chan *c, const struct m_d_container *p, struct msg *m)
 {
 	(void)c;
-	if (!refused(m->id))
-		attach_start(m->id, known(p->container));
+	attach_start(m->id, known(p->container));
 }
 
 static void
 on_D_INSPECT(struct chan *c, const struct m_d_container *p, struct msg *m)
 {
 	(void)c;
-	if (!refused(m->id))
-		container_inspect(m->id, known(p->container)->id);
+	container_inspect(m->id, known(p->container)->id);
 }
 
 static void
@@ -167,11 +162,10 @@ on_D_DESTROY(struct chan *c, const struct m_d_destroy *p, struct msg *m)
 	(void)c;
 	if (p->keep_volume > 1)
 		fatalx("managerd: bad destroy");
-	if (!refused(m->id))
-		container_destroy(m->id,
-		    p->container[0] != '\0' ? known(p->container)
-					    : owned_named(p->sandbox, p->generation, p->pool),
-		    p);
+	container_destroy(m->id,
+	    p->container[0] != '\0' ? known(p->container)
+				    : owned_named(p->sandbox, p->generation, p->pool),
+	    p);
 }
 
 /* Of the pool, and claimed by nobody yet. */
@@ -189,8 +183,7 @@ static void
 on_D_UPDATE(struct chan *c, const struct m_d_update *p, struct msg *m)
 {
 	(void)c;
-	if (!refused(m->id))
-		member_update(m->id, member(p->container), p);
+	member_update(m->id, member(p->container), p);
 }
 
 static void
@@ -199,8 +192,7 @@ on_D_RENAME(struct chan *c, const struct m_d_rename *p, struct msg *m)
 	(void)c;
 	if (p->sandbox == 0)
 		fatalx("managerd: bad rename");
-	if (!refused(m->id))
-		member_rename(m->id, member(p->container), p);
+	member_rename(m->id, member(p->container), p);
 }
 
 static void
@@ -216,8 +208,7 @@ static void
 on_D_LIST(struct chan *c, const struct m_d_none *p, struct msg *m)
 {
 	(void)c, (void)p;
-	if (!refused(m->id))
-		owned_list(1, m->id, on_listed);
+	owned_list(1, m->id, on_listed);
 }
 
 static uint64_t ping_id;
@@ -253,6 +244,9 @@ dispatch(struct chan *c, struct msg *m)
 {
 	if (proxy.instance[0] == '\0' && m->type != MSG_D_INSTANCE)
 		fatalx("managerd: a request before its instance");
+	/* Those two see for themselves. */
+	if (m->type != MSG_D_INSTANCE && m->type != MSG_D_PING && refused(m->id))
+		return;
 	switch (m->type) {
 		MANAGERD_DOCKERD(CHAN_X_CASE)
 	}

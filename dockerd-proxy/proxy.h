@@ -82,8 +82,7 @@ void connect_start(void (*settled)(void)); /* settled(): once, when up or down i
 void connect_instance(void);
 
 /* image.c */
-/* local: it is not pulled. */
-void image_prepare(uint64_t id, const char *name, size_t len, int local);
+void image_prepare(uint64_t id, const struct m_d_prepare *, const char *name, size_t len);
 int image_is_prepared(const char *image_id);
 const char *image_any(void); /* one that is prepared, or NULL */
 void image_seen(const char *image_id);
@@ -141,8 +140,7 @@ void attach_start(uint64_t id, struct owned *);
 void attach_abort(void);
 
 /* body.c: the only bodies that exist, from typed fields. */
-json_t *body_sandbox(const struct m_d_create *, const char *volume);
-void body_hosts(json_t *sandbox, const char *names, size_t len);
+json_t *body_sandbox(const struct m_d_create *, const char *volume, const char *names, size_t len);
 json_t *body_sweeper(const struct m_d_create *, const char *volume); /* empties /workspace */
 json_t *body_update(const struct m_d_update *);
 json_t *body_helper(const char *base_id);

@@ -224,7 +224,9 @@ bring_init_member(struct bring *b, const struct spec *spec, uint64_t pool)
 static int
 bring_fresh(struct bring *b)
 {
-	engine_prepare(b->spec->image, b->local, on_prepared, b);
+	struct tenant *tenant = b->box != NULL ? b->box->tenant : NULL;
+
+	engine_prepare(b->spec->image, tenant, b->local, on_prepared, b);
 	bring_asked(b);
 	return b->record == NULL ? 0 : b->record(b);
 }

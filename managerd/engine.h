@@ -12,6 +12,7 @@
 
 struct box;
 struct spec;
+struct tenant;
 
 struct answer {
 	int failed;
@@ -36,8 +37,8 @@ int engine_hard_quota(void);
  * often; within 1.9 s. */
 void engine_probe(void (*fn)(uint64_t, int), uint64_t arg);
 
-/* local: it is not pulled. */
-void engine_prepare(const char *image, int local, engine_done, void *arg);
+/* The tenant is the one that waits; NULL: none. local: it is not pulled. */
+void engine_prepare(const char *image, const struct tenant *, int local, engine_done, void *arg);
 /* Its name, image and volume are in m; what it is to be like, in spec. */
 void engine_create(const struct m_d_create *m, const struct spec *spec, engine_done, void *arg);
 void engine_attach(const char *container, engine_done, void *arg);

@@ -12,6 +12,7 @@
 #include "managerd/manager.h"
 #include "managerd/metrics.h"
 #include "managerd/policy.h"
+#include "managerd/tenant.h"
 
 struct call {
 	TAILQ_ENTRY(call) entry;
@@ -54,9 +55,11 @@ call_new(uint32_t type, engine_done done, void *arg)
 }
 
 void
-engine_prepare(const char *image, int local, engine_done done, void *arg)
+engine_prepare(
+    const char *image, const struct tenant *tenant, int local, engine_done done, void *arg)
 {
-	struct m_d_prepare m = {.local = local};
+	struct m_d_prepare m = {
+	    .who = tenant != NULL ? (uint32_t)tenant->number + 1 : 0, .local = local != 0};
 	struct call *call = call_new(MSG_D_PREPARE, done, arg);
 
 	send_D_PREPARE(mgr.docker, call->id, &m, image, strlen(image), -1);

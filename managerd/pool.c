@@ -254,7 +254,7 @@ image_check(struct pool_image *image, int64_t now)
 	if (image->checking || image->check_us > now || members_count(image, 1) == 0)
 		return;
 	image->checking = 1;
-	engine_prepare(image->spec.image, 1, on_checked, image);
+	engine_prepare(image->spec.image, NULL, 1, on_checked, image);
 	engine_background(image);
 }
 

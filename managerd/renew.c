@@ -124,5 +124,5 @@ renew_start(struct box *box)
 		 "one and /tmp end",
 	    id, why);
 	audit_own("renew", id, why);
-	engine_prepare(box->spec.image, 0, on_prepared, r);
+	engine_prepare(box->spec.image, box->tenant, 0, on_prepared, r);
 }

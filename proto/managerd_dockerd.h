@@ -28,10 +28,12 @@ struct m_d_prepared {
 	char base_id[72];  /* of the base image */
 };
 
-/* The image is pulled when it is not there, unless local is 1. */
+/* The image is pulled when it is not there, unless local is 1. Of one `who` few pulls run at once.
+ */
 struct m_d_prepare {
+	uint32_t who; /* a number of the tenant's; 0: the server itself */
 	uint8_t local;
-	uint8_t pad[7];
+	uint8_t pad[3];
 };
 
 /*

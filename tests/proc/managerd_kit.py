@@ -121,6 +121,7 @@ class Server:
         self.mute = set(mute)  # done by the engine, but never answered
         self.fail = dict(fail or {})  # message: (why, text)
         self.held, self.seen, self.sessions, self.killed = [], [], Table(), []
+        self.images_for = []  # for whom each image was asked for
         self.job_status = 200  # of what sessions end
         self.restore_status = 200
         self.tar = b"the tar of a workspace"
@@ -321,6 +322,7 @@ class Server:
             d.send("D_FAILED", m.id, {"why": why}, text)
         elif m.name == "D_PREPARE":
             image = m.tail.decode()
+            self.images_for.append(m.fields["who"])
             if image in e.images:
                 d.send("D_PREPARED", m.id, {"image_id": "sha256:" + e.prepared, "base_id": "sha256:" + "2" * 64})
             else:

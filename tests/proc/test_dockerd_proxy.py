@@ -606,7 +606,11 @@ def random_message(rng, known, images):
         return name, {"container": id} | fields, b""
     if name == "D_PREPARE":
         alphabet = "abcPY:/@.-_ \n?&#%\x00é" + "python:3.12-slim" * 3
-        return name, {}, rng.choice([IMAGE, "localhost:1/x", "no/such", "".join(rng.choices(alphabet, k=rng.randrange(60)))])
+        return (
+            name,
+            {"who": rng.randrange(3)},
+            rng.choice([IMAGE, "localhost:1/x", "no/such", "".join(rng.choices(alphabet, k=rng.randrange(60)))]),
+        )
     if name == "D_CREATE":
         numbers = [0, 1, -1, 2**63 - 1, -(2**63), 10**9, 512, rng.randrange(-(2**63), 2**63)]
         fields |= {k: rng.choice(numbers) for k in ("nano_cpus", "memory_mb", "pids_limit")}
@@ -796,15 +800,57 @@ def test_one_pull_serves_all_who_wait_and_blocks_nobody(proxy, engine):
     assert proxy.log().count("pull of big: Downloading") == 1
 
 
-def test_two_pulls_at_once_and_no_more(proxy, engine):
+@pytest.fixture
+def slow(engine):
+    """Pulls of all images but "quick" take until they are let go."""
+
+    def call(c, r):
+        name = r.query["fromImage"]
+        return (name == "quick" or go.wait(120)) and pulled(engine, name + ":latest", 0)(c, r)
+
     go = threading.Event()
-    engine.rule("images/create", call=lambda c, r: go.wait(60) and pulled(engine, r.query["fromImage"] + ":latest", 0)(c, r))
-    ids = [proxy.send("D_PREPARE", tail=n) for n in ("one", "two", "three")]
-    assert wait_until(lambda: len(engine.find("images/create")) == 2)
-    time.sleep(0.2)
-    assert len(engine.find("images/create")) == 2
+    engine.rule("images/create", call=call)
+    yield go
     go.set()
-    assert {m.name for m in proxy.answers(ids)} == {"D_PREPARED"} and len(engine.find("images/create")) == 3
+
+
+def pulls_begun(engine):
+    """Whose, by the first letter of the image. Which of several that were asked for at once comes first is not said."""
+    return sorted(r.query["fromImage"][0] for r in engine.find("images/create"))
+
+
+def test_two_pulls_of_one_tenant_at_once_and_four_of_all(proxy, engine, slow):
+    ids = [proxy.send("D_PREPARE", {"who": 1}, f"a{n}") for n in range(4)]
+    assert wait_until(lambda: pulls_begun(engine) == ["a", "a"])
+    ids += [proxy.send("D_PREPARE", {"who": who}, f"{name}{n}") for who, name in ((2, "b"), (0, "s")) for n in range(3)]
+    assert wait_until(lambda: len(pulls_begun(engine)) == 4)
+    time.sleep(0.2)
+    assert len(pulls_begun(engine)) == 4 and pulls_begun(engine).count("a") == 2
+    slow.set()
+    assert {m.name for m in proxy.answers(ids)} == {"D_PREPARED"}
+    assert pulls_begun(engine) == list("aaaabbbsss")
+
+
+def test_slow_pulls_of_one_tenant_keep_no_other_waiting(proxy, engine, slow):
+    ids = [proxy.send("D_PREPARE", {"who": 1}, f"a{n}") for n in range(20)]
+    assert wait_until(lambda: pulls_begun(engine) == ["a", "a"])
+    for who in (2, 0):
+        engine.images = {id: i for id, i in engine.images.items() if i["name"] != "quick:latest"}
+        assert proxy.ask("D_PREPARE", {"who": who}, "quick").name == "D_PREPARED"
+    assert pulls_begun(engine) == ["a", "a", "q", "q"]
+    slow.set()
+    assert {m.name for m in proxy.answers(ids)} == {"D_PREPARED"}
+
+
+def test_image_that_waits_in_the_queue_of_one_tenant_is_pulled_for_another(proxy, engine, slow):
+    ids = [proxy.send("D_PREPARE", {"who": 1}, f"a{n}") for n in range(2)]
+    assert wait_until(lambda: pulls_begun(engine) == ["a", "a"])
+    ids.append(proxy.send("D_PREPARE", {"who": 1}, "quick"))
+    assert wait_until(lambda: engine.find("images/quick:latest/json"))
+    assert proxy.ask("D_PREPARE", {"who": 2}, "quick").name == "D_PREPARED"
+    assert proxy.answers(ids[2:])[0].name == "D_PREPARED" and pulls_begun(engine) == ["a", "a", "q"]
+    slow.set()
+    assert {m.name for m in proxy.answers(ids)} == {"D_PREPARED"}
 
 
 def test_refused_image_is_not_asked_for_again_at_once(proxy, engine):

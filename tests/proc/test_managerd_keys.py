@@ -177,6 +177,18 @@ def box_as(s, key, **fields):
     return m.fields["id"]
 
 
+def test_engine_is_told_for_which_tenant_an_image_is_pulled(start):
+    keys = [key_line("red", tenant="red"), key_line("red-2", tenant="red"), key_line("blue", tenant="blue")]
+    s = start(keys=keys, config={"POOL": "1"})
+    assert wait_until(lambda: s.images_for == [0]), "members of the pool are the server's own"
+    told = {}
+    for key in ("red", "red-2", "blue"):
+        n = len(s.images_for)
+        box_as(s, key, memory_mb=256)  # less than a member has
+        told[key] = set(s.images_for[n:]) - {0}
+    assert len(told["red"]) == 1 and told["red"] == told["red-2"] != told["blue"] and len(told["blue"]) == 1
+
+
 def snap_as(s, key, box):
     m = s.call("SNAPSHOT_MAKE", {"sandbox": box}, key=key)
     assert m.name == "SNAPSHOT", m
