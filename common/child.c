@@ -12,8 +12,11 @@
 static void
 parent_gone(struct chan *c)
 {
-	(void)c;
+	const struct child *child = chan_arg(c);
+
 	log_debug("the parent has gone");
+	if (child->leave != NULL)
+		child->leave();
 	exit(0);
 }
 

@@ -25,6 +25,8 @@ struct child {
 	/* Tells the log what the program is doing, in a few lines; NULL: there is no more to tell
 	 * than what all tell. */
 	void (*state)(void);
+	/* What is still to be done when the parent has gone, before the end; NULL: nothing. */
+	void (*leave)(void);
 	char root_path[1024]; /* ids.path points here */
 	chan_handler handler; /* of what the parent says after the setup; may be NULL */
 };

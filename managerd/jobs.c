@@ -51,6 +51,7 @@ job_new(uint32_t type, const struct request *rq, struct msg *m)
 	job->rq = *rq;
 	if (type == MSG_S_EXEC)
 		rq->tenant->execs++;
+	job->status = 503;
 	job->tail_len = m->tail_len;
 	memcpy(job->tail, m->tail, m->tail_len);
 	job->tail[m->tail_len] = '\0';
@@ -300,7 +301,7 @@ jobs_fail_waiting(struct box *box, uint32_t status, const char *text)
 }
 
 void
-jobs_fail_running(struct box *box, uint32_t status)
+jobs_fail_running(struct box *box, struct session *ended, uint32_t status)
 {
 	char id[ID_TEXT_MAX];
 	struct job *job;
@@ -315,8 +316,33 @@ jobs_fail_running(struct box *box, uint32_t status)
 				? "sandbox %s ended before the snapshot was made"
 				: "the session of sandbox %s was lost; no snapshot was made",
 			    id);
+		} else if (ended != NULL) {
+			job->status = status;
+			TAILQ_INSERT_TAIL(&ended->late, job, entry);
+			continue;
 		} else
 			request_ended(&job->rq, status, NULL);
+		job_free(job);
+	}
+}
+
+void
+jobs_told(const struct job_list *jobs)
+{
+	struct job *job;
+
+	TAILQ_FOREACH (job, jobs, entry)
+		request_ended(&job->rq, job->status, NULL);
+}
+
+void
+jobs_late_over(struct session *s)
+{
+	struct job *job;
+
+	jobs_told(&s->late);
+	while ((job = TAILQ_FIRST(&s->late)) != NULL) {
+		TAILQ_REMOVE(&s->late, job, entry);
 		job_free(job);
 	}
 }
@@ -354,11 +380,11 @@ jobs_revoke(struct box *box, int64_t now_s)
 }
 
 static struct job *
-job_find(struct box *box, uint64_t id)
+job_find(const struct job_list *jobs, uint64_t id)
 {
 	struct job *job;
 
-	TAILQ_FOREACH (job, &box->running, entry)
+	TAILQ_FOREACH (job, jobs, entry)
 		if (job->id == id)
 			return job;
 	return NULL;
@@ -368,6 +394,12 @@ uint32_t
 job_status(const struct m_job_end *end)
 {
 	return end->status >= 200 && end->status <= 599 ? end->status : 502;
+}
+
+static void
+job_ended(struct job *job, const struct m_job_end *end)
+{
+	request_ended(&job->rq, job_status(end), job->type == MSG_S_EXEC ? &end->exit_code : NULL);
 }
 
 int
@@ -380,7 +412,7 @@ job_end(struct box *box, uint64_t id, const struct m_job_end *end, const char *t
 		box->snapped = 0;
 		return 0;
 	}
-	if ((job = job_find(box, id)) == NULL)
+	if ((job = job_find(&box->running, id)) == NULL)
 		return -1;
 	TAILQ_REMOVE(&box->running, job, entry);
 	if (job->type == MSG_S_SNAPSHOT) {
@@ -390,15 +422,27 @@ job_end(struct box *box, uint64_t id, const struct m_job_end *end, const char *t
 		request_reply(&job->rq, status, "%s", *text != '\0' ? text : "the snapshot failed");
 		jobs_flush(box);
 	} else
-		request_ended(&job->rq, status, job->type == MSG_S_EXEC ? &end->exit_code : NULL);
+		job_ended(job, end);
 	job_free(job);
 	return 0;
+}
+
+void
+job_late(struct session *s, uint64_t id, const struct m_job_end *end)
+{
+	struct job *job = job_find(&s->late, id);
+
+	if (job == NULL)
+		return;
+	TAILQ_REMOVE(&s->late, job, entry);
+	job_ended(job, end);
+	job_free(job);
 }
 
 int
 job_snapped(struct box *box, uint64_t id, const struct m_s_snapped *m)
 {
-	struct job *job = job_find(box, id);
+	struct job *job = job_find(&box->running, id);
 
 	if (job == NULL || job->type != MSG_S_SNAPSHOT)
 		return -1;

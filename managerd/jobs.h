@@ -24,6 +24,7 @@ struct job {
 	int fd;            /* the data socket, until it is handed on; -1 */
 	struct snap *snap; /* MSG_S_SNAPSHOT */
 	int64_t began_us;
+	uint32_t status; /* for the audit log, when its session says nothing of its end */
 };
 
 /* From apid: m->payload is a struct m_exec or m_file of an authorised request. */
@@ -36,8 +37,13 @@ struct box *request_box(struct request *, uint64_t id);
 
 void jobs_flush(struct box *); /* the session is up */
 void jobs_fail_waiting(struct box *, uint32_t status, const char *text);
-/* Those that the session had: it has answered the clients, or its death has. */
-void jobs_fail_running(struct box *, uint32_t status);
+/* Those that the session had: it has answered the clients, or its death has. What an ended one
+ * (else NULL) still says of them is awaited. */
+void jobs_fail_running(struct box *, struct session *ended, uint32_t status);
+void job_late(struct session *, uint64_t id, const struct m_job_end *);
+void jobs_late_over(struct session *); /* nothing more comes */
+/* Writes down those of the list: managerd ends. */
+void jobs_told(const struct job_list *);
 /* A session's word as a status that there is. */
 uint32_t job_status(const struct m_job_end *);
 /* Ends those of the sandbox whose key may not do that any more. */

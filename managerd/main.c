@@ -121,6 +121,7 @@ parent_message(struct chan *c, struct msg *m)
 
 static void __attribute__((noreturn)) leave(void)
 {
+	sessions_told();
 	audit_stop();
 	exit(0);
 }
@@ -295,6 +296,7 @@ main(void)
 	if ((mgr.base = event_base_new()) == NULL)
 		fatalx("event_base_new");
 	mgr.child.state = manager_state;
+	mgr.child.leave = leave;
 	child_confine(&mgr.child, &managerd_confine);
 	parent = child_run(&mgr.child, mgr.base, &parent_managerd_proto, parent_message);
 	mgr.parent = parent;

@@ -52,6 +52,18 @@ session_count(void)
 	return n;
 }
 
+void
+sessions_told(void)
+{
+	const struct session *s;
+
+	LIST_FOREACH (s, &sessions, entry) {
+		jobs_told(&s->late);
+		if (s->box != NULL)
+			jobs_told(&s->box->running);
+	}
+}
+
 struct session *
 session_new(struct box *box, uint32_t generation, const struct session_owner *owner, void *arg)
 {
@@ -67,6 +79,7 @@ session_new(struct box *box, uint32_t generation, const struct session_owner *ow
 	s->owner = owner;
 	s->arg = arg;
 	s->guest = -1;
+	TAILQ_INIT(&s->late);
 	s->deadline_us = time_boot_us() + START_US;
 	LIST_INSERT_HEAD(&sessions, s, entry);
 	send_P_SESSION_START(mgr.parent, s->id, &m, NULL, 0, -1);
@@ -277,6 +290,7 @@ session_over(uint64_t id, int status)
 	if (s->owner != NULL)
 		session_lost(s, "the sandbox's session was lost");
 	sandbox = s->sandbox;
+	jobs_late_over(s);
 	LIST_REMOVE(s, entry);
 	if (s->chan != NULL)
 		chan_free(s->chan);
@@ -360,8 +374,11 @@ session_message(struct chan *c, struct msg *m)
 {
 	struct session *s = chan_arg(c);
 
-	if (s->owner == NULL) /* ended: what was on its way does not matter */
+	if (s->owner == NULL) { /* ended: nothing else that was on its way matters */
+		if (m->type == MSG_S_JOB_END)
+			job_late(s, m->id, m->payload);
 		return;
+	}
 	if (s->box == NULL && m->type != MSG_S_UP && m->type != MSG_S_DOWN) {
 		if (m->type != MSG_S_DISK)
 			session_breach(s, "word of a job that nobody gave it");

@@ -33,11 +33,12 @@ struct session {
 	int guest_sent;
 	int up;
 	int restoring;
-	int outdated;        /* not up: the guest speaks another version */
-	int killed;          /* because managerd wanted it */
-	unsigned dials;      /* of its sandbox, not over yet (dial.c) */
-	int64_t up_us;       /* CLOCK_BOOTTIME */
-	int64_t deadline_us; /* for being up, or for being reaped; 0: none */
+	int outdated;         /* not up: the guest speaks another version */
+	int killed;           /* because managerd wanted it */
+	struct job_list late; /* ended, and not said how: managerd/jobs.h */
+	unsigned dials;       /* of its sandbox, not over yet (dial.c) */
+	int64_t up_us;        /* CLOCK_BOOTTIME */
+	int64_t deadline_us;  /* for being up, or for being reaped; 0: none */
 };
 
 /* Asks the parent for a sessiond for this box (NULL: for a member of the pool). Never fails; lost()
@@ -64,6 +65,7 @@ void session_dial_over(uint64_t id);
 
 /* Those that the parent has not buried yet. */
 size_t session_count(void);
+void sessions_told(void); /* what they have under way is in the audit log; managerd ends */
 void session_start(void); /* its timer */
 void session_message(struct chan *, struct msg *);
 void session_arrived(uint64_t id, int fd);

@@ -110,7 +110,7 @@ on_lost(void *arg, const char *text)
 	box->retry_us = time_boot_us() + (box->failures == 0 ? 0 : 500000LL << shift);
 	box->failures++;
 	box->session = NULL;
-	jobs_fail_running(box, 502);
+	jobs_fail_running(box, NULL, 502);
 	if (s->outdated && !was_up && box->state != BOX_ROLLING_BACK) {
 		start_outdated(box);
 		return;
@@ -207,7 +207,7 @@ start_end(struct box *box, uint32_t reason)
 	box->session = NULL;
 	if (s != NULL)
 		session_end(s, reason);
-	jobs_fail_running(box, reason == END_BACKEND ? 502 : 409);
+	jobs_fail_running(box, s, reason == END_BACKEND ? 502 : 409);
 }
 
 void

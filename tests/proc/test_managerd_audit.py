@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import time
@@ -58,6 +59,45 @@ def test_every_line_is_as_the_schema_has_it(start, data):
     }
     with pytest.raises(jsonschema.ValidationError):
         SCHEMA.validate(got[0] | {"more": 1})
+
+
+def ended(data):
+    return [(x["action"], x["status"], x.get("exit_code")) for x in lines(data) if x["action"] in ("exec", "destroy")]
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_command_of_a_sandbox_that_is_destroyed_has_the_end_that_its_session_tells(start, data, said):
+    """The client can have its answer, and delete the sandbox, before managerd has heard of the end."""
+    s = start(hold=("S_EXEC", "OVER"))
+    b = s.box()
+    s.exec(b)
+    [session] = s.session_of(b)
+    s.destroy(b)
+    assert ended(data) == [("destroy", 204, None)]
+    if said:
+        [job] = session.jobs
+        session.chan.send("S_JOB_END", job, {"status": 200, "exit_code": 3})
+        session.chan.send("S_JOB_END", job, {"status": 200, "exit_code": 3})
+        assert wait_until(lambda: len(ended(data)) == 2)
+    s.end_session(session.id)
+    assert wait_until(lambda: len(ended(data)) == 2)
+    assert ended(data)[1] == (("exec", 200, 3) if said else ("exec", 409, None))
+    s.get(b)
+
+
+@pytest.mark.parametrize("how", ["ordered", "the parent was killed"])
+def test_command_that_runs_when_managerd_ends_is_in_the_log(start, data, how):
+    s = start(hold=("S_EXEC", "OVER"))
+    b, other = s.box(), s.box()
+    s.exec(b), s.exec(other)
+    s.destroy(other)
+    if how == "ordered":
+        os.kill(s.p.pid, signal.SIGTERM)
+    else:
+        s.p.parent.close()
+    assert s.p.wait(30) == 0
+    assert sorted(ended(data), key=str) == [("destroy", 204, None), ("exec", 409, None), ("exec", 503, None)]
+    assert actions(data)[-2] == "stop"
 
 
 def test_checkpoint_is_of_a_line_that_is_there_and_comes_again_only_after_new_ones(start, data):
