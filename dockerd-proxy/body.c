@@ -25,9 +25,12 @@ put(json_t *object, const char *key, json_t *value)
 		fatalx("body: %s", key);
 }
 
+/* Of what belongs to a sandbox or a member of the pool; with NULL to a helper. */
 static json_t *
-labels(const char *kind)
+labels(const struct m_d_create *m)
 {
+	const char *kind = m == NULL ? "prepare" : m->sandbox == 0 ? "pool" : "sandbox";
+
 	return json_pack("{ss ss}", LABEL_INSTANCE, proxy.instance, LABEL_KIND, kind);
 }
 
@@ -117,9 +120,10 @@ static json_t *
 host_config(const struct m_d_create *m, const char *volume)
 {
 	const char *runtime = proxy.config->str[CFG_DOCKER_RUNTIME];
-	/* An empty volume takes over what the image has there, unless its user has emptied it. */
-	json_t *mount =
-	    json_pack("{ss ss ss}", "Type", "volume", "Source", volume, "Target", "/workspace");
+	/* An empty volume takes over what the image has there, unless its user has emptied it. One
+	 * that was removed meanwhile is made anew, and must be ours. */
+	json_t *mount = json_pack("{ss ss ss s{so sb}}", "Type", "volume", "Source", volume,
+	    "Target", "/workspace", "VolumeOptions", "Labels", labels(m), "NoCopy", m->keep_volume);
 	json_t *h = json_object();
 
 	put(h, "CapDrop", json_pack("[s]", "ALL"));
@@ -133,8 +137,6 @@ host_config(const struct m_d_create *m, const char *volume)
 	put(h, "Init", json_false());
 	put(h, "OomScoreAdj", json_integer(500));
 	put(h, "LogConfig", json_pack("{ss s{}}", "Type", "none", "Config"));
-	if (m->keep_volume)
-		put(mount, "VolumeOptions", json_pack("{sb}", "NoCopy", 1));
 	put(h, "Mounts", json_pack("[o]", mount));
 	put_limits(h, m);
 	if (runtime[0] != '\0')
@@ -171,7 +173,7 @@ body_sandbox(const struct m_d_create *m, const char *volume, const char *names, 
 	put(c, "OpenStdin", json_true());
 	put(c, "StdinOnce", json_false());
 	put(c, "Tty", json_false());
-	put(c, "Labels", labels(m->sandbox == 0 && m->pool != 0 ? "pool" : "sandbox"));
+	put(c, "Labels", labels(m));
 	if (len > 0)
 		put(h, "ExtraHosts", hosts_of(names, len));
 	put(c, "HostConfig", h);
@@ -202,7 +204,7 @@ body_helper(const char *base_id)
 	put(c, "Image", json_string(base_id));
 	put(c, "Entrypoint", json_pack("[s]", INIT_IN_IMAGE));
 	put(c, "Cmd", json_array());
-	put(c, "Labels", labels("prepare"));
+	put(c, "Labels", labels(NULL));
 	put(c, "HostConfig", h);
 	return c;
 }
@@ -220,13 +222,13 @@ body_commit(const char *key)
 }
 
 json_t *
-body_volume(const char *name, int pool)
+body_volume(const struct m_d_create *m, const char *name)
 {
 	json_t *v = json_object();
 
 	put(v, "Name", json_string(name));
 	put(v, "Driver", json_string("local"));
-	put(v, "Labels", labels(pool ? "pool" : "sandbox"));
+	put(v, "Labels", labels(m));
 	return v;
 }
 

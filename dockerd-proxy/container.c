@@ -73,8 +73,7 @@ step(struct job *j, enum step next)
 		ask_list("/volumes?", LABEL_INSTANCE, proxy.instance, j->volume, NULL, on_step, j);
 		break;
 	case MAKE_VOLUME:
-		ask("POST", body_volume(j->volume, j->create.sandbox == 0), on_step, j,
-		    "/volumes/create");
+		ask("POST", body_volume(&j->create, j->volume), on_step, j, "/volumes/create");
 		break;
 	case MAKE_CONTAINER:
 		ask("POST", body_sandbox(&j->create, j->volume, j->names, j->names_len), on_step, j,

@@ -145,7 +145,7 @@ json_t *body_sweeper(const struct m_d_create *, const char *volume); /* empties 
 json_t *body_update(const struct m_d_update *);
 json_t *body_helper(const char *base_id);
 json_t *body_commit(const char *key);
-json_t *body_volume(const char *name, int pool);
+json_t *body_volume(const struct m_d_create *, const char *name);
 json_t *body_network(void);
 
 /* embed.c */

@@ -267,7 +267,12 @@ class FakeEngine:
             return self.send(c, 409, {"message": "name is in use"})
         id = self.add_container(name, body["Labels"], "created")
         self.containers[id]["Image"] = body["Image"]
-        self.containers[id]["Mounts"] = [{"Type": m["Type"], "Name": m.get("Source", "")} for m in body["HostConfig"].get("Mounts", [])]
+        mounts = body["HostConfig"].get("Mounts", [])
+        self.containers[id]["Mounts"] = [{"Type": m["Type"], "Name": m.get("Source", "")} for m in mounts]
+        for m in mounts:  # a volume that is not there is made
+            if m["Type"] == "volume":
+                labels = m.get("VolumeOptions", {}).get("Labels", {})
+                self.volumes.setdefault(m["Source"], {"Name": m["Source"], "Labels": labels})
         return self.send(c, 201, {"Id": id, "Warnings": []})
 
     def on_list(self, c, r):

@@ -166,6 +166,8 @@ def sandbox_body(image, name, seccomp, **kw):
         },
         "Sysctls": {"kernel.shmall": "8192", "kernel.msgmni": "32", "kernel.sem": "250 16384 100 128"},
     }
+    labels = {"agent-sandbox.instance": UUID, "agent-sandbox.kind": "pool" if "pool_" in name else "sandbox"}
+    host["Mounts"][0]["VolumeOptions"] = {"Labels": labels, "NoCopy": False}
     return {
         "Image": image,
         "User": "1000:1000",
@@ -177,7 +179,7 @@ def sandbox_body(image, name, seccomp, **kw):
         "OpenStdin": True,
         "StdinOnce": False,
         "Tty": False,
-        "Labels": {"agent-sandbox.instance": UUID, "agent-sandbox.kind": "sandbox"},
+        "Labels": labels,
         "HostConfig": host | kw,
     }
 
@@ -191,11 +193,10 @@ def check_body(r, maxima=(4 * 10**9, 4096 << 20, 4096)):
     free = {k: host[k] for k in ("NanoCpus", "Memory", "MemorySwap", "PidsLimit", "ReadonlyRootfs", "NetworkMode", "Tmpfs", "Sysctls")}
     member = "pool_" in r.query["name"]
     want = sandbox_body(body["Image"], r.query["name"], host["SecurityOpt"][1], **free)
-    want["Labels"]["agent-sandbox.kind"] = "pool" if member else "sandbox"
     volume = host["Mounts"][0]["Source"]  # of a sandbox that was a member of the pool it has the member's name
     if not member and re.fullmatch(MEMBER, volume):
         want["HostConfig"]["Mounts"] = host["Mounts"]
-        assert host["Mounts"][0]["VolumeOptions"] == {"NoCopy": True}
+        assert host["Mounts"][0]["VolumeOptions"] == {"Labels": want["Labels"], "NoCopy": True}
     assert body == want
     if member:
         assert host["Memory"] <= 512 << 20
@@ -1045,7 +1046,7 @@ def test_new_container_for_a_kept_volume_takes_nothing_of_the_image_into_it(prox
     assert proxy.ask("D_DESTROY", {"sandbox": 7, "generation": 1, "container": c, "keep_volume": 1}).name == "D_DONE"
     proxy.container(keep_volume=1)
     first, second = (r.json()["HostConfig"]["Mounts"][0] for r in engine.find("containers/create.*sb_"))
-    assert second == first | {"VolumeOptions": {"NoCopy": True}}
+    assert second == first | {"VolumeOptions": first["VolumeOptions"] | {"NoCopy": True}}
 
 
 @pytest.mark.parametrize("network", [0, 1])
@@ -1168,6 +1169,21 @@ def test_list_that_is_older_than_a_removal_brings_no_container_back(proxy, engin
         items.append(m.fields["kind"])
     assert items == [layout.ITEM_VOLUME]
     os.close(proxy.ask("D_ATTACH", {"container": proxy.container(keep_volume=1)}).fd)
+
+
+@pytest.mark.parametrize("fields", [{"sandbox": 7, "generation": 1}, {"sandbox": 0, "generation": 0, "pool": 9}])
+def test_volume_that_is_removed_while_its_container_is_made_comes_back_as_ours(proxy, engine, fields):
+    go, image = threading.Event(), proxy.prepare()
+    engine.rule("containers/create", call=lambda c, r: go.wait(60) and engine.route(c, r))
+    id = proxy.send("D_CREATE", {"image_id": image} | fields)
+    assert wait_until(lambda: engine.find("containers/create") and engine.volumes)
+    assert proxy.ask("D_DESTROY", fields).name == "D_DONE" and not engine.volumes
+    go.set()
+    assert proxy.answer(id).name == "D_CREATED" and len(engine.volumes) == 1
+    proxy.send("D_LIST")
+    assert proxy.m.recv_until("D_ITEM").name == "D_ITEM"
+    assert proxy.ask("D_DESTROY", fields).name == "D_DONE"
+    assert not engine.volumes and not engine.containers
 
 
 def test_destroy_that_fails_says_so_and_can_be_repeated(proxy, engine):
