@@ -416,6 +416,8 @@ apid_message(struct chan *c, struct msg *m)
 		return;
 	request_begin(&rq, m->id, ask, key, scope, route->action);
 	log_request(ask->request_id);
+	request_turn(m->id);
 	route->handle(&rq, m);
+	request_turn(0);
 	log_request(NULL);
 }

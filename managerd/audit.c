@@ -7,6 +7,7 @@
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/audit.h"
+#include "managerd/audit_fold.h"
 #include "managerd/audit_log.h"
 #include "managerd/audit_sign.h"
 #include "managerd/keys.h"
@@ -164,6 +165,22 @@ audit_reload(const char *what, const char *why)
 	audit_log_put(entry);
 }
 
+/* The sums of what had no line of its own. */
+static void
+tell_sums(void)
+{
+	struct unseen *u;
+
+	for (u = unseen; u < &unseen[REASONS_MAX]; u++) {
+		if (u->count == 0)
+			continue;
+		audit_log_put(json_pack("{s:s, s:I, s:i, s:s}", "action", "refusals", "count",
+		    (json_int_t)u->count, "status", (int)u->status, "reason", u->reason));
+		u->count = 0;
+	}
+	audit_fold_tell();
+}
+
 void
 audit_stop(void)
 {
@@ -171,6 +188,7 @@ audit_stop(void)
 
 	if (stopped++)
 		return;
+	tell_sums();
 	audit_log_put(json_pack("{s:s}", "action", "stop"));
 	audit_sign_now(STOP_US);
 }
@@ -191,18 +209,11 @@ clock_look(void)
 void
 audit_tick(void)
 {
-	struct unseen *u;
-
 	clock_look();
 	audit_log_tick();
 	audit_sign_tick();
-	for (u = unseen; !audit_stuck() && u < &unseen[REASONS_MAX]; u++) {
-		if (u->count == 0)
-			continue;
-		audit_log_put(json_pack("{s:s, s:I, s:i, s:s}", "action", "refusals", "count",
-		    (json_int_t)u->count, "status", (int)u->status, "reason", u->reason));
-		u->count = 0;
-	}
+	if (!audit_stuck())
+		tell_sums();
 	refused = 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "managerd/audit.h"
+#include "managerd/audit_fold.h"
 #include "managerd/box.h"
 #include "managerd/gone.h"
 #include "managerd/keys.h"
@@ -15,6 +16,8 @@
 #include "managerd/snap.h"
 
 #define FAILURES_A_SECOND 10 /* lines about them in the log */
+
+static uint64_t turn; /* of apid's message that is being handled; 0: none */
 
 void
 request_begin(struct request *rq, uint64_t id, const struct m_ask *ask, const struct key *key,
@@ -89,9 +92,25 @@ reply_send(struct request *rq, uint32_t status, uint32_t retry_after, const char
 }
 
 void
+request_turn(uint64_t id)
+{
+	turn = id;
+}
+
+/* Refused while it is handled for the first time. 502 is not among them: something of it may have
+ * been done, and be done later. */
+static int
+nothing_was_begun(const struct request *rq, uint32_t status)
+{
+	if (rq->id == 0 || rq->id != turn)
+		return 0;
+	return (status >= 400 && status < 500) || status == 503 || status == 507;
+}
+
+void
 request_ended(struct request *rq, uint32_t status, const int32_t *exit_code)
 {
-	if (rq->action != NULL)
+	if (rq->action != NULL && !(nothing_was_begun(rq, status) && audit_fold(rq, status)))
 		audit_request(rq, status, exit_code);
 	rq->action = NULL;
 }

@@ -33,6 +33,9 @@ struct request {
 /* From what apid sent; ask was checked. */
 void request_begin(struct request *, uint64_t id, const struct m_ask *, const struct key *,
     uint8_t scope, const char *action);
+/* apid's message with this id is handled now, for the first time; 0: none is any more. What is
+ * refused meanwhile was so before anything was begun. */
+void request_turn(uint64_t id);
 /* Whether what belongs to this tenant exists for who asks. */
 int request_may_see(const struct request *, const struct tenant *);
 void request_target(struct request *, const char *prefix, uint64_t id);

@@ -18,7 +18,7 @@ import jsonschema
 import layout
 import pytest
 from machine import wait_until
-from managerd_kit import data, engine, start  # noqa: F401
+from managerd_kit import data, engine, key_line, start  # noqa: F401
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/audit-log.schema.json").read_text()))
@@ -100,6 +100,64 @@ def test_command_that_runs_when_managerd_ends_is_in_the_log(start, data, how):
     assert actions(data)[-2] == "stop"
 
 
+def repeat(s):
+    """A request that is done at once however often it is sent: returns how to send it once more."""
+    same = {"has_idem": 1, "idem_key": b"k" * 32, "idem_body": b"b" * 32}
+    fields = same | {"snapshot": s.snap(s.box()), "network": layout.NOT_GIVEN, "read_only": layout.NOT_GIVEN}
+    assert s.call("FORK", fields).name == "SANDBOX"
+    return lambda: s.send("FORK", fields, request_id="x" * 60)
+
+
+def own_and_sums(data, action, key):
+    """How many lines of their own such refusals have, and their sums."""
+    mine = [x for x in lines(data) if x["action"] == action and x["key"] == key]
+    return [x for x in mine if "request_id" in x], [x for x in mine if "count" in x]
+
+
+def test_refused_requests_of_one_key_are_summed_up_and_the_sums_say_whose_they_were(start, data):
+    s = start(config={"API_KEYS": ""}, keys=[key_line(x, tenant="acme", scopes=["manage", "exec"]) for x in ("loud", "calm")])
+    loud = {"DESTROY": {"id": 1}, "SNAPSHOT_DELETE": {"id": 1}}
+    for id in [s.send(name, fields, key="loud") for _ in range(1000) for name, fields in loud.items()]:
+        assert s.result(id).fields["status"] == 404
+    assert s.call("DESTROY", {"id": 1}, key="calm").fields["status"] == 404
+    everything = lambda: sum(x.get("count", 1) for x in lines(data) if x.get("key") == "loud")  # noqa: E731
+    assert wait_until(lambda: everything() == 2000)
+    for action in ("destroy", "snapshot_delete"):
+        own, sums = own_and_sums(data, action, "loud")
+        assert len(own) + sum(x["count"] for x in sums) == 1000
+        assert len(own) < 500, "ten a second"
+        for x in sums:
+            SCHEMA.validate(x)
+            assert (x["tenant"], x["status"], "target" in x) == ("acme", 404, False)
+    own, sums = own_and_sums(data, "destroy", "calm")
+    assert len(own) == 1 and sums == [], "another key's have lines"
+
+
+def test_what_was_done_or_begun_has_a_line_of_its_own_however_often(start, data):
+    s = start()
+    b = s.box()
+    for id in [s.send("SET_TIMEOUT", {"sandbox": b, "ttl_s": 900}) for _ in range(100)]:
+        assert s.result(id).name == "SANDBOX"
+    s.job_status = 404  # what the session says of it, once it has been handed on
+    for _ in range(100):
+        s.file("FILE_WRITE", b)
+    assert wait_until(lambda: actions(data).count("file_write") == 100)
+    got = [x for x in lines(data) if x["action"] in ("timeout", "file_write")]
+    assert [(x["action"], x["status"]) for x in got] == [("timeout", 200)] * 100 + [("file_write", 404)] * 100
+    assert all(x["request_id"] for x in got)
+
+
+def test_sums_of_the_last_second_are_written_at_the_end(start, data):
+    s = start()
+    for id in [s.send("DESTROY", {"id": 1}) for _ in range(300)]:
+        s.result(id)
+    s.apid.close()
+    assert s.p.wait(30) == 0, s.p.log()
+    got = lines(data)
+    assert "stop" in [x["action"] for x in got]
+    assert sum(x.get("count", 1) for x in got if x["action"] == "destroy") == 300
+
+
 def test_checkpoint_is_of_a_line_that_is_there_and_comes_again_only_after_new_ones(start, data):
     s = start(config={"AUDIT_CHECKPOINT_SECONDS": "1"})
     s.box()
@@ -128,13 +186,14 @@ def test_file_with_the_line_that_was_signed_last_is_kept_until_another_one_is(st
 
     def write_until(enough):
         """Lines, until it is so."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not enough():
             assert time.monotonic() < end, closed()
-            for id in [s.send("DESTROY", {"id": 1}, request_id="x" * 60) for _ in range(100)]:
-                s.result(id)
+            for id in [again() for _ in range(100)]:
+                assert s.result(id).name == "SANDBOX"
 
     s = start(config={"AUDIT_MAX_MB": "1", "AUDIT_KEEP": "1"})
+    again = repeat(s)
     assert wait_until(lambda: "checkpoint" in actions(data))
     s.p.trail.hold = True
     write_until(lambda: len(closed()) >= 3)
@@ -146,6 +205,7 @@ def test_file_with_the_line_that_was_signed_last_is_kept_until_another_one_is(st
     monkeypatch.undo()
     remembering(monkeypatch, last=last)
     s = start(config={"AUDIT_MAX_MB": "1", "AUDIT_KEEP": "1"})
+    again = repeat(s)
     assert s.p.trail.last["seq"] > last["seq"]
     write_until(lambda: len(closed()) == 1)
 
@@ -185,11 +245,11 @@ def small_disk(folder):
 def test_lines_without_room_are_counted_and_told_of_even_after_a_kill(start, data, monkeypatch):
     with small_disk(data):
         s = start(config={"AUDIT_FULL": "continue"})
-        b = s.box()
+        again = repeat(s)
         with open(data / "filler", "wb") as f, contextlib.suppress(OSError):
             while True:
                 f.write(bytes(1 << 16)), f.flush()
-        assert wait_until(lambda: s.call("DESTROY", {"id": b + 1}) and s.p.trail.lost > 5, 100, 0)
+        assert wait_until(lambda: s.result(again()) and s.p.trail.lost > 5, 100, 0)
         s.kill()
         (data / "filler").unlink()
         lost = s.p.trail.lost
@@ -237,7 +297,7 @@ def test_syslog_has_a_copy_of_each_line_from_the_first_on_and_costs_only_the_cop
     s = start(config={"AUDIT_SYSLOG": "true"})
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     ours.setblocking(False)
-    s.box()
+    again = repeat(s)
     assert s.seen.count("P_SYSLOG_ASK") == 1
     s.p.parent.send("P_SYSLOG", 0, fd=theirs)
     theirs.close()
@@ -245,8 +305,8 @@ def test_syslog_has_a_copy_of_each_line_from_the_first_on_and_costs_only_the_cop
     written = lambda: (data / "audit.log").read_text().splitlines()  # noqa: E731
     assert wait_until(lambda: got.extend(taken(ours)) or got == written(), 30), (got, written())
     for _ in range(600):  # more than such a socket holds
-        s.call("DESTROY", {"id": 7})
-    assert len(taken(ours)) < 600 and sum('"destroy"' in x for x in written()) == 600
+        s.result(again())
+    assert len(taken(ours)) < 600 and sum('"fork"' in x for x in written()) == 601
     ours.close()
     assert s.call("DESTROY", {"id": 7}).fields["status"] == 404
     assert wait_until(lambda: s.call("DESTROY", {"id": 7}) and s.seen.count("P_SYSLOG_ASK") == 2, 60), "it asks for a new one"

@@ -2,7 +2,8 @@
  * through as many files as there are, wherever a rotation is interrupted. */
 // link: managerd/keys.o managerd/tenant.o common/keys_file.o common/keys_line.o common/keys_net.o
 // link: managerd/audit.o managerd/audit_log.o managerd/audit_file.o managerd/audit_closed.o
-// link: managerd/audit_sign.o managerd/audit_syslog.o common/audit_line.o -ljansson -lcrypto
+// link: managerd/audit_fold.o managerd/audit_sign.o managerd/audit_syslog.o
+// link: common/audit_line.o -ljansson -lcrypto
 #include "tests/unit/forked.h"
 
 #include <fcntl.h>
