@@ -172,7 +172,7 @@ entry_net(const char *text, size_t len, size_t slash, struct egress_entry *e, co
 		*why = "before \"/\" stands an address, and nothing else has a path";
 		return -1;
 	}
-	bits = n == 1 && digits[0] == '0' ? 0 : port_of(digits, n);
+	bits = port_of(digits, n); /* 0 for "0", too */
 	/* A v4 address in a v6 one: what is written counts the 96 bits before it. */
 	mapped = host.addr.family == 4 && memchr(text, ':', slash) != NULL ? 96 : 0;
 	most = (host.addr.family == 4 ? 32 : 128) + mapped;

@@ -46,12 +46,61 @@ it_knows_its_two_alphabets(void **state)
 	assert_int_equal(base64_decode("====", 4, 0, out, &n), -1);
 }
 
+/* These 48 bytes are the alphabet, in order. */
+static void
+every_character_stands_for_its_six_bits(void **state)
+{
+	static const char alphabet[] =
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	uint8_t in[48];
+	char text[64], out[48], one[4] = "AAA";
+	size_t n;
+
+	(void)state;
+	for (unsigned i = 0; i < 16; i++) {
+		uint32_t v = (4 * i) << 18 | (4 * i + 1) << 12 | (4 * i + 2) << 6 | (4 * i + 3);
+
+		in[3 * i] = (uint8_t)(v >> 16);
+		in[3 * i + 1] = (uint8_t)(v >> 8);
+		in[3 * i + 2] = (uint8_t)v;
+	}
+	assert_int_equal(base64_encode(in, sizeof(in), text), sizeof(text));
+	assert_memory_equal(text, alphabet, sizeof(text));
+	assert_int_equal(base64_decode(text, sizeof(text), 0, out, &n), 0);
+	assert_int_equal(n, sizeof(out));
+	assert_memory_equal(out, in, sizeof(out));
+	for (int c = 0; c < 256; c++) {
+		one[3] = (char)c;
+		assert_int_equal(base64_decode(one, 4, 0, out, &n),
+		    c == '=' || (c != 0 && strchr(alphabet, c) != NULL) ? 0 : -1);
+	}
+}
+
+static void
+what_is_cut_short_or_padded_twice_is_refused(void **state)
+{
+	char out[16];
+	size_t n;
+
+	(void)state;
+	assert_int_equal(base64_decode("AAAAA", 5, 0, out, &n), -1);
+	assert_int_equal(base64_decode("A===", 4, 0, out, &n), -1);
+	assert_int_equal(base64_decode("AA=A", 4, 0, out, &n), -1);
+	assert_int_equal(base64_decode("AA=", 3, 0, out, &n), -1);
+	assert_int_equal(base64_decode("AAAAAA==", 8, 0, out, &n), 0);
+	assert_int_equal(n, 4);
+	assert_int_equal(base64_decode("AAA", 3, 0, out, &n), 0);
+	assert_int_equal(n, 2);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(bytes_of_every_length_come_back),
 	    cmocka_unit_test(it_knows_its_two_alphabets),
+	    cmocka_unit_test(every_character_stands_for_its_six_bits),
+	    cmocka_unit_test(what_is_cut_short_or_padded_twice_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

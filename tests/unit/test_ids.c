@@ -147,6 +147,18 @@ clocks_move_forward(void **state)
 	assert_in_range(time_wall_us() - wall, 2000, 10000000);
 }
 
+/* In microseconds, within a minute of what the kernel says. */
+static void
+clocks_tell_the_time_since_1970_and_since_the_boot(void **state)
+{
+	struct timespec boot;
+
+	(void)state;
+	assert_int_equal(clock_gettime(CLOCK_BOOTTIME, &boot), 0);
+	assert_in_range(time_boot_us() / 1000000 - boot.tv_sec, 0, 60);
+	assert_in_range(time_wall_us() / 1000000 - time(NULL) + 60, 0, 120);
+}
+
 int
 main(void)
 {
@@ -159,6 +171,7 @@ main(void)
 	    cmocka_unit_test(a_time_reads_back_as_itself),
 	    cmocka_unit_test(what_is_no_moment_in_utc_is_no_time),
 	    cmocka_unit_test(clocks_move_forward),
+	    cmocka_unit_test(clocks_tell_the_time_since_1970_and_since_the_boot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,7 @@ references_are_taken_apart(void **state)
 	    {"x@sha256:" HEX64, "x", "sha256:" HEX64, ""},
 	    {"x:1@sha256:" HEX64, "x", "sha256:" HEX64, ""},
 	    {"a.b:1/x", "a.b:1/x", "latest", "a.b:1"},
+	    {"a.b:65535/x", "a.b:65535/x", "latest", "a.b:65535"},
 	};
 	struct image_ref ref;
 
