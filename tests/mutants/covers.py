@@ -4,6 +4,7 @@ import fnmatch
 
 # A process test: file, -k, the programs that it starts.
 KEYD = ("test_keyd.py", "", "keyd")
+KEYD_AUDIT = ("test_keyd_audit.py", "", "keyd")
 DOCKERD = ("test_dockerd_proxy.py", "", "dockerd-proxy")
 START = ("test_child_start.py", "", "sessiond")
 PEERS = ("test_hostile_peers.py", "keyd or dockerd or sessiond", "keyd dockerd-proxy sessiond")
@@ -18,14 +19,17 @@ PARENT = ("test_parent.py", "", "all")
 TLS = ("test_apid_tls.py", "", "all")
 HTTP = ("test_apid_http.py", "", "apid")
 AUDIT = ("test_command_audit.py", "", "agent-sandbox managerd keyd")
+METRICS = ("test_metrics.py", "", "all")
 POOL = ("test_managerd_pool.py", "", "managerd")
 
 ROWS = (
     ("keyd/input.c", "keyd_input", (KEYD,)),
+    ("keyd/audit.c", "promises", (KEYD_AUDIT, CONFINED)),
     ("keyd/*.c", "keyd_input promises", (KEYD, CONFINED)),
     ("dockerd-proxy/head.c", "http_head", (DOCKERD,)),
     ("dockerd-proxy/*.c", "promises", (DOCKERD, CONFINED)),
-    ("common/audit_*.c", "audit", (AUDIT, KEYD, MANAGER)),
+    ("common/audit_state.c", "", (KEYD_AUDIT,)),
+    ("common/audit_*.c", "audit", (AUDIT, KEYD_AUDIT)),
     ("common/base64.c", "base64 apid_http apid_json", ()),
     ("common/chan*.c", "chan chan_rules proto", (KEYD, PEERS)),
     ("common/child*.c", "chan", (START, KEYD, CONFINED)),
@@ -41,6 +45,7 @@ ROWS = (
     ("common/keys_*.c", "keys_file keys peer config", (KEYS, KEYRING)),
     ("common/log.c", "log", (START, KEYD)),
     ("common/nft.c", "", (PARENT,)),
+    ("common/procfs.c", "procfs", ()),
     ("common/record.c", "record", (SESSION,)),
     ("common/uhttp.c", "http_head", (DOCKERD,)),
     ("proto/apid_keyd.h", "proto chan_rules", (KEYD, TLS)),
@@ -49,6 +54,7 @@ ROWS = (
     ("proto/managerd_egressd.h", "proto chan_rules", (EGRESS, MANAGER)),
     ("proto/managerd_sessiond.h", "proto chan_rules", (SESSION, MANAGER)),
     ("proto/managerd_keyd.h", "proto chan_rules", (KEYD, MANAGER)),
+    ("proto/metrics.h", "metrics", (METRICS,)),
     ("proto/parent.h", "proto chan_rules", (START, KEYD, PARENT)),
     # What is new and has no row yet.
     ("common/*.c", "chan log ids", (KEYD, DOCKERD, MANAGER)),

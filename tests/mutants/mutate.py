@@ -1,7 +1,8 @@
 """Small changes of a C source, each such as somebody could make by mistake: the list of all that are possible in a file.
 
 Changed are the bodies of functions, and the rows of the channels' tables: how long a tail may be, whether a descriptor comes with it. What only a person would see (a line for the
-log) or what only memory would (a free) is left alone: no test of behaviour could notice.
+log), what only memory would (a free, how much is allocated) or only a machine without memory, is left alone, and so is the condition of
+nothing but that: no test of behaviour could notice.
 """
 
 import re
@@ -20,6 +21,7 @@ TOKEN = re.compile(
     re.X | re.S,
 )
 SILENT = re.compile(r"(log_\w+|free|json_decref|explicit_bzero|va_end|va_start|freeaddrinfo|\(void\))\b|\(void\)")
+UNSEEN = re.compile(r'\s*(log_\w+\(|free\(|fatalx\("out of memory"\))')
 DECLARATION = re.compile(r"\s*(static|const|struct|union|enum|unsigned|signed|char|int|long|short|size_t|ssize_t|u?int\w+_t|double|uid_t|gid_t|pid_t|"
                          r"json_t|va_list|time_t|off_t|void)\b")  # fmt: skip
 
@@ -86,6 +88,20 @@ def changed_number(text):
     return str(0 if value == 1 else value + 1) + m[2]
 
 
+def successes(text, begin, end):
+    """Where a function that says -1 when it fails says 0: there -1 stands instead, since to its callers 1 would be the same."""
+    if not re.search(r"\breturn\b[^;]*(-1\b|\brefuse\()", text[begin:end]):
+        return ()
+    return [m.end() for m in re.compile(r"\breturn (?:[^;]*[?:] )?(?=0(?: :|;))").finditer(text, begin, end)]
+
+
+def unseen(text, begin, end):
+    """(begin, end) of each condition that only decides about what cannot be seen, and of the number that calloc makes."""
+    for m in re.compile(r"\bif (?=\()|\bcalloc(?=\()").finditer(text, begin, end):
+        if (close := closing(text, m.end())) and (m[0] == "calloc" or UNSEEN.match(text, close)):
+            yield m.end(), close
+
+
 def of_token(text, m):
     """(kind, what stands there instead) for one token."""
     word = m[0]
@@ -130,8 +146,11 @@ def mutants(path, source):
         add("row", m.start("tail"), m.end("tail"), "8" if m["tail"] == "0" else "0")
         add("row", m.start("fd"), m.end("fd"), "FD_MUST" if m["fd"] == "FD_NONE" else "FD_NONE")
     for begin, end in bodies(text):
+        fine, hidden = successes(text, begin, end), list(unseen(text, begin, end))
         for m in TOKEN.finditer(text, begin, end):
-            for kind, new in of_token(text, m):
+            if any(a - 1 <= m.end() and m.start() < b for a, b in hidden):  # the word if belongs to it
+                continue
+            for kind, new in [("constant", "-1")] if m.start() in fine else of_token(text, m):
                 add(kind, m.start(), m.end(), new)
             if m["name"] and m[0] in ("if", "while") and (gap := re.match(r"\s*", text[m.end() :]).end()) is not None:
                 at = m.end() + gap

@@ -21,8 +21,7 @@ BOX = [
     "--mount-proc",
     "sh",
     "-c",
-    'ip link set lo up; ulimit -v 16000000 -f 4000000; exec "$@"',
-    "sh",
+    'ip link set lo up; ulimit -v 16000000 -f 4000000 -t "$0"; exec "$@"',
 ]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -31,8 +30,9 @@ class Late(Exception):
     pass
 
 
-def run(tree, command, seconds, box=False):
-    """(exit status, output) of a command in the tree; Late when it has no end."""
+def run(tree, command, seconds, cpu=None):
+    """(exit status, output) of a command in the tree; Late when it has no end. cpu: it is a test, each process of which has so many
+    seconds of a processor (or "unlimited"): a loop without an end is seen soon, and the same on a machine that is busy."""
     env = {
         "PATH": PATH,
         "HOME": "/root",
@@ -41,7 +41,7 @@ def run(tree, command, seconds, box=False):
         "TMPDIR": str(tree.parent / "tmp"),
         "CMOCKA_MESSAGE_OUTPUT": "TAP",
     }
-    p = subprocess.Popen([*(BOX if box else []), *map(str, command)], cwd=tree, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    p = subprocess.Popen([*([*BOX, str(cpu)] if cpu else []), *map(str, command)], cwd=tree, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
     try:
         out, _ = p.communicate(timeout=seconds)

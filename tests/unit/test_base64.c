@@ -91,6 +91,8 @@ what_is_cut_short_or_padded_twice_is_refused(void **state)
 	assert_int_equal(n, 4);
 	assert_int_equal(base64_decode("AAA", 3, 0, out, &n), 0);
 	assert_int_equal(n, 2);
+	assert_int_equal(base64_decode(&"=="[2], 0, 0, out, &n), 0); /* what stands before it */
+	assert_int_equal(n, 0);
 }
 
 int

@@ -43,7 +43,7 @@ a_descriptor_is_close_on_exec_and_the_senders_copy_is_closed(void **state)
 	assert_false(is_open(p[0]));
 	chan_readable(receiver);
 	assert_int_equal(seen.fds, 1);
-	assert_true(fcntl(seen.kept_fd, F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(fcntl(seen.kept_fd, F_GETFD), FD_CLOEXEC);
 	close(seen.kept_fd);
 	close(p[1]);
 }

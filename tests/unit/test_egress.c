@@ -109,67 +109,68 @@ entries_have_one_spelling(void **state)
 	}
 }
 
+static const char *const no_entries[][2] = {
+    {"", "no host"},
+    {":80", "no host"},
+    {"https://example.com", "path"},
+    {"example.com/x", "path"},
+    {"user@example.com", "without scheme"},
+    {"example.com:", "a port is"},
+    {"example.com:0", "a port is"},
+    {"example.com:080", "a port is"},
+    {"example.com:65536", "a port is"},
+    {"example.com:http", "a port is"},
+    {"example.com:*", "a port is"},
+    {"example.com:+80", "a port is"},
+    {"example.com: 80", "a port is"},
+    {"a:80:81", "IPv6"},
+    {"*", "wildcard"},
+    {"*:443", "wildcard"},
+    {"*.", "wildcard"},
+    {"**.example.com", "wildcard"},
+    {"*example.com", "wildcard"},
+    {"a.*.com", "letters"},
+    {"*.*.com", "letters"},
+    {"*.1.2.3.4", "wildcard"},
+    {"*.0.0.1", "IPv4"},
+    {"*.localhost", "localhost"},
+    {"localhost:80", "localhost"},
+    {"m\xc3\xbcnchen.example", "xn--"},
+    {"\x80", "xn--"},
+    {"/", "address"},
+    {LABEL63 "." LABEL63 "." LABEL63 "." LABEL63, "253"},
+    {"10.0.0.1/8", "must be 0"},
+    {"10.0.0.0/33", "bits"},
+    {"10.0.0.0/", "bits"},
+    {"10.0.0.0/08", "bits"},
+    {"10.0.0.0/8/8", "bits"},
+    {"10.0.0.0/8:80", "bits"},
+    {"10.0.0.0/-1", "bits"},
+    {"10/8", "address"},
+    {"::/129", "bits"},
+    {"::ffff:1.0.0.0/95", "bits"},
+    {"2001:db8::1/32", "must be 0"},
+    {"[]", "IPv6"},
+    {"[::1", "IPv6"},
+    {"[::1]80", "IPv6"},
+    {"[::1]:", "a port is"},
+    {"[1.2.3.4]:80", "IPv6"},
+    {"a\nb", "letters"},
+    {" a", "letters"},
+};
+
 static void
 what_is_no_entry_is_refused_with_a_reason(void **state)
 {
-	static const char *const bad[][2] = {
-	    {"", "no host"},
-	    {":80", "no host"},
-	    {"https://example.com", "path"},
-	    {"example.com/x", "path"},
-	    {"user@example.com", "without scheme"},
-	    {"example.com:", "a port is"},
-	    {"example.com:0", "a port is"},
-	    {"example.com:080", "a port is"},
-	    {"example.com:65536", "a port is"},
-	    {"example.com:http", "a port is"},
-	    {"example.com:*", "a port is"},
-	    {"example.com:+80", "a port is"},
-	    {"example.com: 80", "a port is"},
-	    {"a:80:81", "IPv6"},
-	    {"*", "wildcard"},
-	    {"*:443", "wildcard"},
-	    {"*.", "wildcard"},
-	    {"**.example.com", "wildcard"},
-	    {"*example.com", "wildcard"},
-	    {"a.*.com", "letters"},
-	    {"*.*.com", "letters"},
-	    {"*.1.2.3.4", "wildcard"},
-	    {"*.0.0.1", "IPv4"},
-	    {"*.localhost", "localhost"},
-	    {"localhost:80", "localhost"},
-	    {"m\xc3\xbcnchen.example", "xn--"},
-	    {"\x80", "xn--"},
-	    {"/", "address"},
-	    {LABEL63 "." LABEL63 "." LABEL63 "." LABEL63, "253"},
-	    {"10.0.0.1/8", "must be 0"},
-	    {"10.0.0.0/33", "bits"},
-	    {"10.0.0.0/", "bits"},
-	    {"10.0.0.0/08", "bits"},
-	    {"10.0.0.0/8/8", "bits"},
-	    {"10.0.0.0/8:80", "bits"},
-	    {"10.0.0.0/-1", "bits"},
-	    {"10/8", "address"},
-	    {"::/129", "bits"},
-	    {"::ffff:1.0.0.0/95", "bits"},
-	    {"2001:db8::1/32", "must be 0"},
-	    {"[]", "IPv6"},
-	    {"[::1", "IPv6"},
-	    {"[::1]80", "IPv6"},
-	    {"[::1]:", "a port is"},
-	    {"[1.2.3.4]:80", "IPv6"},
-	    {"a\nb", "letters"},
-	    {" a", "letters"},
-	};
 	struct egress_entry e;
 	const char *why;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		if (egress_entry(bad[i][0], strlen(bad[i][0]), &e, &why) != -1)
-			fail_msg("\"%s\" is taken", bad[i][0]);
-		if (strstr(why, bad[i][1]) == NULL)
-			fail_msg("\"%s\": %s", bad[i][0], why);
+	for (size_t i = 0; i < sizeof(no_entries) / sizeof(no_entries[0]); i++) {
+		if (egress_entry(no_entries[i][0], strlen(no_entries[i][0]), &e, &why) != -1)
+			fail_msg("\"%s\" is taken", no_entries[i][0]);
+		if (strstr(why, no_entries[i][1]) == NULL)
+			fail_msg("\"%s\": %s", no_entries[i][0], why);
 	}
 	/* What stands behind the end is not looked at. */
 	assert_int_equal(egress_entry("*example.com", 0, &e, &why), -1);

@@ -118,6 +118,8 @@ static const struct {
 	"scopes: only read, exec, files, manage and admin are"},
     {"{\"name\":\"x\",\"digest\":\"" D2 "\",\"scopes\":[\"read\",\"read\"]}",
 	"scopes: read stands twice"},
+    {"{\"name\":\"x\",\"digest\":\"" D2 "\",\"scopes\":[\"admin\",\"read\",\"admin\"]}",
+	"scopes: admin stands twice"},
     {"{\"name\":\"x\",\"digest\":\"" D2 "\",\"expires\":\"2027-01-31\"}",
 	"expires: must be a time such as 2027-01-31T00:00:00Z, or null"},
     {"{\"name\":\"x\",\"digest\":\"" D2 "\",\"expires\":\"2027-02-29T00:00:00Z\"}",
@@ -139,6 +141,12 @@ static const struct {
 	"quotas: sandboxes: must be a whole number from 0 to 1000000"},
     {"{\"name\":\"x\",\"digest\":\"" D2 "\",\"quotas\":{\"cpus\":-1}}",
 	"quotas: cpus: must be a number from 0 to 1000000"},
+    {"{\"name\":\"x\",\"digest\":\"" D2 "\",\"quotas\":{\"cpus\":-0.5}}",
+	"quotas: cpus: must be a number from 0 to 1000000"},
+    {"{\"name\":\"x\",\"digest\":\"" D2 "\",\"quotas\":{\"cpus\":1000000.5}}",
+	"quotas: cpus: must be a number from 0 to 1000000"},
+    {"{\"name\":\"x\",\"digest\":\"" D2 "\",\"quotas\":{\"sandboxes\":1000001}}",
+	"quotas: sandboxes: must be a whole number from 0 to 1000000"},
     {"{\"name\":\"x\",\"digest\":\"" D2 "\",\"quotas\":{\"requests_per_second\":0}}",
 	"quotas: requests_per_second: must be a whole number from 1 to 1000000"},
     {"{\"name\":\"x\",\"digest\":\"" D2 "\",\"certificate\":\"\"}",
@@ -207,6 +215,31 @@ keys_of_a_tenant_agree_about_its_quotas(void **state)
 		  "\",\"quotas\":{\"sandboxes\":1}}\n" ACME("b", D2, "{\"sandboxes\":5}"),
 		&f),
 	    0);
+	keys_file_free(&f);
+}
+
+static void
+a_quota_may_be_its_least_and_its_most(void **state)
+{
+	struct keys_file f;
+
+	(void)state;
+	assert_int_equal(
+	    parse("{\"name\":\"a\",\"digest\":\"" D1 "\",\"quotas\":{\"sandboxes\":1000000,"
+		  "\"execs\":0,\"requests_per_second\":1,\"cpus\":1000000.0}}",
+		&f),
+	    0);
+	assert_int_equal(f.keys[0].quota[QUOTA_SANDBOXES], 1000000);
+	assert_int_equal(f.keys[0].quota[QUOTA_EXECS], 0);
+	assert_int_equal(f.keys[0].quota[QUOTA_REQUESTS], 1);
+	assert_int_equal(f.keys[0].quota[QUOTA_CPUS], INT64_C(1000000) * 1000000000);
+	keys_file_free(&f);
+	assert_int_equal(parse("{\"name\":\"a\",\"digest\":\"" D1
+			       "\",\"quotas\":{\"sandboxes\":0,\"cpus\":0.0}}",
+			     &f),
+	    0);
+	assert_int_equal(f.keys[0].quota[QUOTA_SANDBOXES], 0);
+	assert_int_equal(f.keys[0].quota[QUOTA_CPUS], 0);
 	keys_file_free(&f);
 }
 
@@ -282,7 +315,8 @@ what_is_no_network_is_refused(void **state)
 {
 	static const char *const bad[] = {"", "/8", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/08",
 	    "10.0.0.0/8 ", "10.0.0/8", "::/129", "fe80::1%eth0", "10.0.0.0/-1", "10.0.0.0/8/8",
-	    "10.0.0.0/0x8", "[::1]", "1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16:17:18:19:20/1"};
+	    "10.0.0.0/0x8", "[::1]", "1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16:17:18:19:20/1",
+	    "0000:0000:0000:0000:0000:ffff:255.255.255.2550"};
 	struct keys_net net;
 	const char *fault;
 
@@ -301,6 +335,7 @@ main(void)
 	    cmocka_unit_test(a_file_with_one_bad_line_is_refused_whole_with_its_number),
 	    cmocka_unit_test(two_keys_with_one_certificate_are_refused),
 	    cmocka_unit_test(keys_of_a_tenant_agree_about_its_quotas),
+	    cmocka_unit_test(a_quota_may_be_its_least_and_its_most),
 	    cmocka_unit_test(no_file_has_more_than_1024_keys_4_mib_or_16_kib_in_a_line),
 	    cmocka_unit_test(a_key_is_good_only_from_its_networks),
 	    cmocka_unit_test(what_is_no_network_is_refused),

@@ -78,6 +78,8 @@ control_bytes_are_shown_and_cannot_begin_a_line(void **state)
 			"31m");
 	assert_non_null(strstr(line(), "caf\xc3\xa9 \\xc2\x9b"
 				       "31m"));
+	log_warnx("%s", "\xc2\x80 \xc2\x9f \xc2\xa0 ~\x1f");
+	assert_non_null(strstr(line(), "\\xc2\x80 \\xc2\x9f \xc2\xa0 ~\\x1f"));
 }
 
 static void
@@ -93,6 +95,35 @@ a_long_text_is_cut_to_one_line(void **state)
 	log_info("%s", text);
 	assert_non_null(line());
 	assert_null(line());
+}
+
+/* As much of it as there is room for, wherever what takes four bytes comes to the end. */
+static void
+a_line_that_is_cut_is_full(void **state)
+{
+	static char text[3 * LOG_LINE_MAX];
+
+	(void)state;
+	for (size_t ahead = 0; ahead < 8; ahead++) {
+		memset(text, '\n', sizeof(text) - 1);
+		memset(text, 'x', ahead);
+		log_info("%s", text);
+		assert_in_range(strlen(line()), LOG_LINE_MAX - 28 - 4, LOG_LINE_MAX - 28 - 1);
+	}
+	memset(text, 'x', sizeof(text) - 1);
+	log_info("%s", text);
+	assert_int_equal(strlen(line()), LOG_LINE_MAX - 28 - 1);
+}
+
+static void
+an_empty_text_is_an_empty_line(void **state)
+{
+	const char *said;
+
+	(void)state;
+	log_info("%s", "");
+	said = line();
+	assert_string_equal(strstr(said, ": "), ": info: ");
 }
 
 static void
@@ -119,7 +150,19 @@ a_level_hides_what_is_below_it(void **state)
 	assert_non_null(line());
 	log_set_level(LOG_LEVEL_ERROR);
 	log_warnx("no");
+	log_warn("no");
 	assert_null(line());
+	log_set_level(LOG_LEVEL_INFO);
+	log_info("yes");
+	assert_non_null(line());
+	log_debug("no");
+	assert_null(line());
+	log_set_level(LOG_LEVEL_DEBUG);
+	log_debug("yes");
+	assert_non_null(line());
+	log_set_level(LOG_LEVEL_WARN);
+	log_warn("yes");
+	assert_non_null(line());
 }
 
 static void
@@ -229,6 +272,34 @@ any_bytes_make_one_valid_object_a_line(void **state)
 	log_set_json(0);
 }
 
+/* The first and last character of each length, and what lies just beside them. */
+static void
+only_characters_of_utf_8_are_passed_on(void **state)
+{
+	static const char *const good[] = {"\xc2\xa0", "\xc2\xa9", "\xdf\xbf", "\xe0\xa0\x80",
+	    "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf",
+	    "\xf3\xbf\xbf\xbf"};
+	static const char *const bad[] = {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf",
+	    "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff",
+	    "\xc2", "\xe1\x80", "\xf1\x80\x80"};
+	char want[64];
+
+	(void)state;
+	log_set_json(1);
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		log_info("%s", good[i]);
+		said(good[i], NULL);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		want[0] = '\0';
+		for (size_t k = 0; k < strlen(bad[i]); k++)
+			strcat(want, "\xef\xbf\xbd");
+		log_info("%s", bad[i]);
+		said(want, NULL);
+	}
+	log_set_json(0);
+}
+
 static void
 a_request_id_of_any_bytes_leaves_room_for_the_message(void **state)
 {
@@ -254,11 +325,14 @@ main(void)
 	    TEST(a_line_names_program_process_and_level),
 	    TEST(control_bytes_are_shown_and_cannot_begin_a_line),
 	    TEST(a_long_text_is_cut_to_one_line),
+	    TEST(a_line_that_is_cut_is_full),
+	    TEST(an_empty_text_is_an_empty_line),
 	    TEST(errno_is_told_and_kept),
 	    TEST(a_level_hides_what_is_below_it),
 	    TEST(fatal_ends_with_its_status),
 	    TEST(lines_about_a_request_carry_its_id),
 	    TEST(any_bytes_make_one_valid_object_a_line),
+	    TEST(only_characters_of_utf_8_are_passed_on),
 	    TEST(a_request_id_of_any_bytes_leaves_room_for_the_message),
 	};
 

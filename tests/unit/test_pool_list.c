@@ -73,7 +73,7 @@ what_is_no_list_is_refused_whole(void **state)
 {
 	static const char *const wrong[] = {"x", "1000,a=1", "-1", "+1", "1.5", "1001",
 	    "99999999999999999999", "=2", "a=", "a=b", "a=1=2", "a=-1", "2,a", "a=1 2", "0x2",
-	    "2;3"};
+	    "2;3", "00001"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

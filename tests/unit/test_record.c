@@ -67,11 +67,15 @@ an_empty_record_is_a_record(void **state)
 static void
 the_length_is_little_endian(void **state)
 {
-	uint8_t buf[RECORD_HEADER];
+	uint8_t buf[RECORD_HEADER], type;
+	const uint8_t *data;
+	size_t len;
 
 	(void)state;
 	record_header(buf, 9, 0x01020304);
 	assert_memory_equal(buf, "\x04\x03\x02\x01\x09", RECORD_HEADER);
+	assert_int_equal(record_parse(buf, sizeof(buf), 0x01020304, &type, &data, &len), 0);
+	assert_int_equal(record_parse(buf, sizeof(buf), 0x01020303, &type, &data, &len), -1);
 }
 
 int
