@@ -214,18 +214,88 @@ descriptors_in_flight_beyond_the_limit_stay_queued(void **state)
 static void
 fills_the_queue(void *arg)
 {
-	static char tail[60000];
+	static char tail[MSG_MAX];
+	size_t len = *(size_t *)arg;
 
-	(void)arg;
 	for (;;)
-		send_LARGE(sender, 1, &(struct m_word){0}, tail, sizeof(tail), -1);
+		send_LARGE(sender, 1, &(struct m_word){0}, tail, len, -1);
 }
 
 static void
 a_peer_that_never_reads_is_fatal_before_memory_is_full(void **state)
 {
+	size_t most = MSG_MAX - 16 - 8, least = 0;
+
 	(void)state;
-	assert_fatal(fills_the_queue, NULL, "managerd does not read them");
+	assert_fatal(fills_the_queue, &most,
+	    ": 1024 packets of 67108864 bytes wait, and managerd does not read them");
+	assert_fatal(fills_the_queue, &least,
+	    ": 65536 packets of 1572864 bytes wait, and managerd does not read them");
+}
+
+static size_t queued_at[2]; /* when it was told to go on, and to hold */
+
+static void
+on_hold(struct chan *c, int hold)
+{
+	queued_at[hold] = chan_queued(c);
+}
+
+/* Answers of so many bytes, until it is told to hold; then they are read, until it may go on. */
+static void
+answers_and_is_read(size_t len)
+{
+	static char tail[MSG_MAX];
+	struct seen s = {0};
+	struct chan *a, *b;
+	uint64_t i;
+	int pair[2];
+
+	queued_at[0] = queued_at[1] = 0;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	a = chan_new(pair[0], &proto, APID, MANAGERD, on_message, NULL, &s);
+	b = chan_new(pair[1], &proto, MANAGERD, APID, nobody_speaks, NULL, NULL);
+	chan_on_hold(b, on_hold);
+	for (i = 0; queued_at[1] == 0; i++)
+		send_LENGTHY(b, i + 1, &(struct m_word){i}, tail, len, -1);
+	while (queued_at[0] == 0) {
+		assert_int_equal(chan_read_one(a), 1);
+		chan_writable(b);
+	}
+	chan_free(a);
+	chan_free(b);
+}
+
+/* By bytes, and by packets. */
+static void
+who_answers_holds_above_its_mark_and_goes_on_at_a_quarter(void **state)
+{
+	size_t marks[] = {CHAN_ANSWERS_MAX / 32768, CHAN_ANSWERS_PACKETS};
+	size_t lens[] = {32768 - 16 - 8, 0};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		answers_and_is_read(lens[i]);
+		assert_int_equal(queued_at[1], marks[i] + 1);
+		assert_in_range(queued_at[0], marks[i] / 4 - 4, marks[i] / 4);
+	}
+}
+
+static void
+a_channel_is_inherited_by_nobody_and_never_blocks(void **state)
+{
+	struct chan *c;
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	c = chan_new(pair[0], &proto, APID, MANAGERD, nobody_speaks, NULL, NULL);
+	assert_int_equal(chan_fd(c), pair[0]);
+	assert_int_equal(fcntl(pair[0], F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(pair[0], F_GETFL) & (O_NONBLOCK | O_ACCMODE), O_NONBLOCK | O_RDWR);
+	chan_free(c);
+	assert_false(is_open(pair[0]));
+	close(pair[1]);
 }
 
 /* On a loop: a sender that must wait gets everything across, and does not ask for writability
@@ -339,6 +409,8 @@ main(void)
 	    TEST(freeing_closes_what_is_queued),
 	    TEST(descriptors_in_flight_beyond_the_limit_stay_queued),
 	    TEST(a_peer_that_never_reads_is_fatal_before_memory_is_full),
+	    TEST(who_answers_holds_above_its_mark_and_goes_on_at_a_quarter),
+	    TEST(a_channel_is_inherited_by_nobody_and_never_blocks),
 	    TEST(on_a_loop_everything_arrives_and_nothing_spins),
 	    TEST(on_a_loop_who_does_not_read_answers_is_not_read),
 	    TEST(on_a_loop_a_channel_may_be_freed_in_its_handler),
