@@ -44,7 +44,8 @@ struct audit_lines {
 	size_t at, have;
 	unsigned long long number; /* of the line that was read last; the first is 1 */
 };
-void audit_lines_open(struct audit_lines *, const char *path);
+/* Of the i-th of the files. What is wrong is said, and the program ends. */
+void audit_lines_open(struct audit_lines *, const struct audit_files *, size_t i);
 enum audit_read { AUDIT_LINE, AUDIT_END, AUDIT_TORN, AUDIT_LONG };
 enum audit_read audit_lines_next(struct audit_lines *, const char **line, size_t *len);
 void audit_lines_close(struct audit_lines *);

@@ -9,6 +9,7 @@
 
 #include "agent-sandbox/audit.h"
 #include "agent-sandbox/client.h"
+#include "agent-sandbox/data_file.h"
 #include "common/ids.h"
 #include "common/log.h"
 #include "config/settings.h"
@@ -121,12 +122,13 @@ audit_files_free(struct audit_files *f)
 }
 
 void
-audit_lines_open(struct audit_lines *l, const char *path)
+audit_lines_open(struct audit_lines *l, const struct audit_files *f, size_t i)
 {
 	memset(l, 0, sizeof(*l));
-	l->path = path;
-	if ((l->fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
-		client_failx(EXIT_REFUSED, "%s: %s", path, strerror(errno));
+	l->path = f->paths[i];
+	l->fd = data_file_open(AT_FDCWD, l->path, f->folder != NULL ? O_NOFOLLOW : 0);
+	if (l->fd == -1)
+		client_failx(EXIT_REFUSED, "%s: %s", l->path, data_file_error());
 	if ((l->buf = malloc(PIECE)) == NULL)
 		fatalx("no memory");
 }

@@ -8,30 +8,27 @@
 #include "agent-sandbox/audit.h"
 #include "agent-sandbox/audit_keyd.h"
 #include "agent-sandbox/client.h"
+#include "agent-sandbox/data_file.h"
 #include "agent-sandbox/verb.h"
 #include "common/audit_state.h"
 #include "common/ids.h"
 
-/* At most size bytes; -1 with errno. */
+/* Of keyd's folder, which is root's if it is there. -1: it cannot be read. */
 static ssize_t
-slurp(const char *path, void *buf, size_t size)
+slurp(const char *folder, const char *name, void *buf, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), saved;
+	char path[2048];
 	ssize_t n;
+	int dir;
 
-	if (fd == -1)
+	snprintf(path, sizeof(path), "%s/" AUDIT_STATE_DIR, folder);
+	if ((dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
 		return -1;
-	n = read(fd, buf, size);
-	saved = errno;
-	close(fd);
-	errno = saved;
+	n = data_file_read(dir, name, O_NOFOLLOW, buf, size);
+	if (n == -1 && errno == ELOOP)
+		client_failx(EXIT_REFUSED, "%s/%s: %s", path, name, data_file_error());
+	close(dir);
 	return n;
-}
-
-static void
-path_of(char *out, size_t size, const char *folder, const char *name)
-{
-	snprintf(out, size, "%s/" AUDIT_STATE_DIR "/%s", folder, name);
 }
 
 void
@@ -40,15 +37,13 @@ audit_keyd_read(struct audit_keyd *k, const char *folder)
 	uint8_t file[AUDIT_STATE_SIZE + 1];
 	struct audit_state_head head;
 	struct audit_slot slot;
-	char path[2048];
 	ssize_t n;
 	int which;
 
 	memset(k, 0, sizeof(*k));
 	if (folder == NULL)
 		return;
-	path_of(path, sizeof(path), folder, AUDIT_STATE_FILE);
-	if ((n = slurp(path, file, sizeof(file))) == -1)
+	if ((n = slurp(folder, AUDIT_STATE_FILE, file, sizeof(file))) == -1)
 		return;
 	switch (audit_state_read(file, (size_t)n, &head, &slot, &which)) {
 	case AUDIT_STATE_GOOD:
@@ -57,7 +52,8 @@ audit_keyd_read(struct audit_keyd *k, const char *folder)
 		hex_encode(slot.head, sizeof(slot.head), k->head);
 		break;
 	case AUDIT_STATE_DAMAGED:
-		client_failx(EXIT_REFUSED, "%s: it is damaged", path);
+		client_failx(EXIT_REFUSED,
+		    "%s/" AUDIT_STATE_DIR "/" AUDIT_STATE_FILE ": it is damaged", folder);
 	case AUDIT_STATE_EMPTY:
 		break;
 	}
@@ -88,8 +84,8 @@ given(struct chain *c, const char *word)
 	if (c->nkeys == CHAIN_KEY_MAX)
 		options_wrong(&usage_audit, "--key: at most %d", CHAIN_KEY_MAX);
 	if (parse(word, c->keys[c->nkeys]) == -1) {
-		if (slurp(word, text, sizeof(text) - 1) == -1)
-			options_wrong(&usage_audit, "--key: %s: %s", word, strerror(errno));
+		if (data_file_read(AT_FDCWD, word, 0, text, sizeof(text) - 1) == -1)
+			options_wrong(&usage_audit, "--key: %s: %s", word, data_file_error());
 		if (parse(text, c->keys[c->nkeys]) == -1)
 			options_wrong(&usage_audit, "--key: %s: 64 hex digits are wanted", word);
 	}
@@ -99,13 +95,13 @@ given(struct chain *c, const char *word)
 void
 audit_keyd_keys(struct chain *c, const char *folder)
 {
-	char path[2048], text[128] = "";
+	char text[128] = "";
 
 	for (size_t i = 0; i < audit_options.keys.n; i++)
 		given(c, audit_options.keys.v[i]);
 	if (c->nkeys > 0 || folder == NULL)
 		return;
-	path_of(path, sizeof(path), folder, AUDIT_STATE_PUBLIC);
-	if (slurp(path, text, sizeof(text) - 1) != -1 && parse(text, c->keys[0]) == 0)
+	if (slurp(folder, AUDIT_STATE_PUBLIC, text, sizeof(text) - 1) != -1 &&
+	    parse(text, c->keys[0]) == 0)
 		c->nkeys = 1;
 }

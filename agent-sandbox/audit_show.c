@@ -164,7 +164,7 @@ audit_show(char **named, size_t n)
 		const char *line;
 		size_t len;
 
-		audit_lines_open(&l, files.paths[i]);
+		audit_lines_open(&l, &files, i);
 		while ((got = audit_lines_next(&l, &line, &len)) == AUDIT_LINE)
 			print_line(line, len);
 		whole &= was_whole(got, files.paths[i]);
@@ -213,7 +213,7 @@ was_replaced(const struct audit_lines *l)
 }
 
 static int
-follow(struct audit_lines *l)
+follow(struct audit_lines *l, const struct audit_files *files)
 {
 	const char *line;
 	int replaced;
@@ -226,10 +226,8 @@ follow(struct audit_lines *l)
 		if (show_end() != 0)
 			return EXIT_REFUSED;
 		if (replaced) {
-			const char *path = l->path;
-
 			audit_lines_close(l);
-			audit_lines_open(l, path);
+			audit_lines_open(l, files, files->n - 1);
 		} else
 			poll(NULL, 0, FOLLOW_MS);
 	}
@@ -252,7 +250,7 @@ audit_tail(char **named, size_t n)
 	audit_files_find(&files, named, n);
 	/* Of the closed files the newest is enough, unless very many lines are wanted. */
 	for (size_t i = files.n > 2 && last.max <= 1000 ? files.n - 2 : 0; i < files.n; i++) {
-		audit_lines_open(&l, files.paths[i]);
+		audit_lines_open(&l, &files, i);
 		while ((got = audit_lines_next(&l, &line, &len)) == AUDIT_LINE)
 			keep(&last, line, len);
 		whole &= was_whole(got, files.paths[i]);
@@ -261,7 +259,7 @@ audit_tail(char **named, size_t n)
 	}
 	print_last(&last);
 	if (audit_options.follow)
-		return follow(&l);
+		return follow(&l, &files);
 	audit_lines_close(&l);
 	audit_files_free(&files);
 	return whole ? show_end() : EXIT_REFUSED;

@@ -137,8 +137,9 @@ read_on(struct audit_lines *l, const char **line, size_t *len)
 }
 
 static int
-one_file(struct verify *v, const char *path)
+one_file(struct verify *v, size_t i)
 {
+	const char *path = v->files.paths[i];
 	struct audit_lines l;
 	enum audit_read r;
 	const char *line;
@@ -146,7 +147,7 @@ one_file(struct verify *v, const char *path)
 	size_t len, last_len = 0;
 	int status = -1;
 
-	audit_lines_open(&l, path);
+	audit_lines_open(&l, &v->files, i);
 	while (status == -1 && (r = read_on(&l, &line, &len)) != AUDIT_END) {
 		if (r != AUDIT_LINE) {
 			chain_fault(&v->chain, CHAIN_TORN,
@@ -174,7 +175,7 @@ first_file(const struct audit_files *files)
 		const char *line;
 		size_t len;
 
-		audit_lines_open(&l, files->paths[i]);
+		audit_lines_open(&l, files, i);
 		if (audit_lines_next(&l, &line, &len) == AUDIT_LINE &&
 		    audit_line_time(line, len) < audit_options.since_us)
 			first = i;
@@ -283,7 +284,7 @@ audit_verify(char **named, size_t n)
 	audit_keyd_read(&keyd, v.files.folder);
 	v.chain.kept = keyd.seq;
 	for (size_t i = first_file(&v.files); status == -1 && i < v.files.n; i++)
-		status = one_file(&v, v.files.paths[i]);
+		status = one_file(&v, i);
 	if (status == -1)
 		status = check_signed(&v);
 	if (status == -1)

@@ -1,12 +1,17 @@
 /* What the pool of a server that runs here did, as it says in its data directory. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <jansson.h>
 
+#include "agent-sandbox/data_file.h"
 #include "agent-sandbox/doctor.h"
 #include "common/pool_list.h"
 
 #define REPORT_FILE "pool.json"
+#define REPORT_MAX (1024 * 1024)
 
 static long long
 number_of(const json_t *object, const char *name)
@@ -45,12 +50,29 @@ say_report(const json_t *report)
 	    number_of(report, "hits"), number_of(report, "misses"), why, *why == '\0' ? "" : ")");
 }
 
+/* Without one no server runs here, or it is not for this user's eyes. */
+static void
+read_report(const char *folder)
+{
+	char path[1024], *text = malloc(REPORT_MAX);
+	json_t *report = NULL;
+	ssize_t n = -1;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, REPORT_FILE);
+	if (text != NULL)
+		n = data_file_read(AT_FDCWD, path, O_NOFOLLOW, text, REPORT_MAX);
+	if (n == -1 && errno == ELOOP)
+		doctor_say(FINDING_FAIL, "%s: %s", path, data_file_error());
+	if (n > 0 && (report = json_loadb(text, (size_t)n, 0, NULL)) != NULL)
+		say_report(report);
+	json_decref(report);
+	free(text);
+}
+
 void
 doctor_pool(const struct settings *s)
 {
 	long long asked = (long long)pool_asked(&s->c), kept = (long long)pool_kept(&s->c);
-	char path[1024];
-	json_t *report;
 
 	if (asked == 0)
 		doctor_say(FINDING_OK, "no sandboxes are kept ready (AGENT_SANDBOX_POOL is 0)");
@@ -62,8 +84,5 @@ doctor_pool(const struct settings *s)
 	else
 		doctor_say(
 		    FINDING_OK, "AGENT_SANDBOX_POOL: %lld sandboxes are to be kept ready", kept);
-	snprintf(path, sizeof(path), "%s/%s", s->c.str[CFG_DATA_DIR], REPORT_FILE);
-	if ((report = json_load_file(path, 0, NULL)) != NULL)
-		say_report(report);
-	json_decref(report);
+	read_report(s->c.str[CFG_DATA_DIR]);
 }

@@ -245,6 +245,22 @@ def test_doctor_reads_the_file_that_serve_would_read(tmp_path):
     assert any("AGENT_SANDBOX_PORTS" in line for line in lines(p, "FAIL"))
 
 
+@pytest.mark.parametrize("kind", ["fifo", "link", "endless"])
+def test_doctor_waits_for_nothing_and_follows_nothing_that_managerd_may_have_put_there(tmp_path, kind):
+    report = tmp_path / "pool.json"
+    if kind == "fifo":
+        os.mkfifo(report)
+    elif kind == "link":
+        report.symlink_to("/dev/zero")
+    else:
+        with open(report, "wb") as f:
+            f.truncate(1 << 40)
+    p = doctor(tmp_path, env={"AGENT_SANDBOX_DATA_DIR": str(tmp_path)})
+    said = [line for line in lines(p, "FAIL") if "pool.json" in line]
+    assert said == ([] if kind == "endless" else [f"{report}: it is not a regular file"]), p.stdout
+    assert p.returncode == bool(said)
+
+
 def test_doctor_never_prints_a_key(tmp_path):
     assert KEY not in doctor(tmp_path).stdout
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -305,6 +306,73 @@ def test_what_others_wrote_does_not_reach_the_terminal(written):
     log.add(action="exec\x1b[2J", key="\x1b]0;x\x07", target="\u202e", peer="a\nb")
     out = run("show", written(log.lines)).stdout
     assert out.count("\n") == 1 and "\x1b" not in out and "\x07" not in out and "\u202e" not in out
+
+
+OTHERS = ("fifo", "link", "socket", "folder")
+
+
+def replaced(path, kind):
+    """By what an owned managerd could put in its place; or an operator, by mistake."""
+    if path.exists():
+        path.rename(path.with_name("elsewhere"))
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(path.with_name("elsewhere"))
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(str(path))
+    else:
+        path.mkdir()
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("name", ["audit.log", "audit-000000000001.log", "keyd/audit", "keyd/audit.pub"])
+def test_what_is_no_regular_file_in_the_data_directory_is_said_at_once_and_not_read(tmp_path, signer, kind, name):
+    log = sample(signer)
+    (tmp_path / "audit-000000000001.log").write_text("".join(x + "\n" for x in log.lines[:6]))
+    (tmp_path / "audit.log").write_text("".join(x + "\n" for x in log.lines[6:]))
+    keyd_remembers(tmp_path, signer, 11, digest(log.lines[10]))
+    good(data=tmp_path)
+    replaced(tmp_path / name, kind)
+    for words in (
+        ["verify"],
+        ["verify", "--since", "2026-10-01T00:00:00Z"],
+        ["show"],
+        ["tail", "-n", "2000"],
+        ["tail", "-F", "-n", "2000"],
+    ):
+        if name.startswith("keyd") and words[0] != "verify":
+            continue
+        p = run(*words, data=tmp_path)
+        assert (p.returncode, p.stderr) == (1, f"agent-sandbox: {tmp_path}/{name}: it is not a regular file\n"), (words, p)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_log_that_was_named_may_be_a_link_and_nothing_else(tmp_path, written, kind):
+    path = written(sample().lines)
+    replaced(path, kind)
+    if kind == "link":
+        good(path)
+        return
+    for verb in ("verify", "show", "tail"):
+        p = run(verb, path)
+        assert (p.returncode, p.stderr) == (1, f"agent-sandbox: {path}: it is not a regular file\n"), p
+    p = run("verify", "--key", path, written(sample().lines, "other.log"))
+    assert p.returncode == 2 and f"--key: {path}: it is not a regular file" in p.stderr
+
+
+def test_log_that_is_followed_and_becomes_a_fifo_ends_it(tmp_path, written):
+    path = written(sample().lines)
+    env = {"PATH": os.environ["PATH"], "AGENT_SANDBOX_DATA_DIR": str(tmp_path)}
+    with subprocess.Popen([COMMAND, "audit", "tail", "-F", "-n", "1"], env=env, stdout=-1, stderr=-1, text=True) as p:
+        try:
+            assert p.stdout.readline()
+            os.mkfifo(tmp_path / "fifo")
+            (tmp_path / "fifo").rename(path)
+            assert p.wait(60) == 1 and p.stderr.read() == f"agent-sandbox: {path}: it is not a regular file\n"
+        finally:
+            p.kill()
 
 
 def on_a_terminal(*args):
