@@ -96,9 +96,9 @@ def successes(text, begin, end):
 
 
 def unseen(text, begin, end):
-    """(begin, end) of each condition that only decides about what cannot be seen, and of the number that calloc makes."""
-    for m in re.compile(r"\bif (?=\()|\bcalloc(?=\()").finditer(text, begin, end):
-        if (close := closing(text, m.end())) and (m[0] == "calloc" or UNSEEN.match(text, close)):
+    """(begin, end) of each condition that only decides about what cannot be seen, and what stands in calloc() and sizeof()."""
+    for m in re.compile(r"\bif (?=\()|\b(?:calloc|sizeof)(?=\()").finditer(text, begin, end):
+        if (close := closing(text, m.end())) and (m[0] != "if " or UNSEEN.match(text, close)):
             yield m.end(), close
 
 
