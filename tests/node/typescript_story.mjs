@@ -60,6 +60,8 @@ async function streamsCommands(sandbox) {
   assert.equal((await events(sandbox.execStream("head -c 3000000 /dev/zero | tr '\\0' x"))).stdout.length, 3_000_000);
   const early = await events(sandbox.execStream("head -c 1", { stdin: () => [encode(big), encode(big)] })).catch((error) => error);
   assert.ok(early.stdout === "0" || early instanceof Error);
+  // Not all of that request was read: a proxy in front of the server may close its connection without having said so.
+  await sandbox.exec("true").catch(() => undefined);
 }
 
 async function endsCommands(sandbox) {
