@@ -84,8 +84,16 @@ def test_descriptor_with_the_setup_is_fatal(child):
     ends_with(child, "a descriptor that it must not carry")
 
 
-def test_root_is_refused_as_a_user(child):
-    child.parent.send("P_SETUP", 0, SETUP | {"uid": 0})
+@pytest.mark.parametrize("name", ["P_PING", "P_STATE"])
+def test_question_before_the_start_is_fatal(child, name):
+    child.parent.send("P_SETUP", 0, SETUP)
+    child.parent.send(name)
+    ends_with(child, "asked before the start")
+
+
+@pytest.mark.parametrize("ids", [{"uid": 0}, {"gid": 0}, {"uid": 0, "gid": 0}])
+def test_root_is_refused_as_a_user_and_as_a_group(child, ids):
+    child.parent.send("P_SETUP", 0, SETUP | ids)
     child.parent.send("P_START")
     ends_with(child, "will not run as root")
 

@@ -6,6 +6,7 @@ import re
 import signal
 import struct
 import subprocess
+import time
 
 import layout
 import pytest
@@ -120,12 +121,34 @@ def test_lost_lines_are_remembered_over_a_kill(start):
 
 def test_a_flood_of_questions_is_answered_but_not_signed_and_handshakes_go_on(tmp_path):
     with Keyd(tmp_path, [pem("p256")]) as p:
+        first = second()
         for n in range(1, 2001):
             p.managerd.send("K_CHECKPOINT", n, {"seq": n, "head": head(n), "instance": INSTANCE})
             if n % 100 == 0:
                 assert p.sign(VERIFY + bytes(32))[0] == KEY_OK
         got = [p.managerd.expect("K_CHECKPOINTED", id=n).fields["status"] for n in range(1, 2001)]
         assert got.count(CHECKPOINT_BUSY) > 0 and got.count(CHECKPOINT_OK) >= 10 and CHECKPOINT_BACK not in got
+        assert got.count(CHECKPOINT_OK) <= 10 * (second() - first + 1), "ten in each second of this clock"
+
+
+def second():
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME))
+
+
+@pytest.mark.parametrize("index", [0, 1, 2, 255])
+def test_file_of_the_audit_log_that_comes_twice_or_is_none_of_the_two_is_fatal(tmp_path, index):
+    with Keyd(tmp_path) as p, open("/dev/null") as f:
+        p.parent.send("P_AUDIT", 0, {"index": index}, fd=f.fileno())
+        assert p.wait(30) == 1 and "a file of the audit log out of order" in p.log()
+
+
+@pytest.mark.parametrize("text", ["", "x", "0" * 64 + "\n", "same", "same\nand more"])
+def test_file_of_the_public_key_is_put_right_at_the_start(start, text):
+    p = start()
+    path, key = p.trail_folder / "audit.pub", p.last()["key"].hex()
+    p.stop()
+    path.write_text(text.replace("same", key))
+    assert start().last()["key"].hex() == key and path.read_text() == key + "\n"
 
 
 def test_slot_that_was_torn_leaves_the_one_before(start):

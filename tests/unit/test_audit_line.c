@@ -193,6 +193,11 @@ a_state_is_new_whole_or_damaged(void **state)
 	for (size_t n = 0; n <= AUDIT_STATE_SIZE; n++)
 		assert_int_equal(read_file(n, &seq, &which), AUDIT_STATE_EMPTY);
 	assert_int_equal(read_file(AUDIT_STATE_SIZE + 1, &seq, &which), AUDIT_STATE_DAMAGED);
+	for (size_t i = 0; i < sizeof(struct audit_state_head); i++) {
+		file[i] = 1;
+		assert_int_equal(read_file(AUDIT_STATE_SIZE, &seq, &which), AUDIT_STATE_DAMAGED);
+		file[i] = 0;
+	}
 }
 
 int

@@ -180,6 +180,16 @@ a_sender_that_breaks_its_own_table_is_fatal(void **state)
 	assert_fatal(forgets_the_descriptor, NULL, "without its descriptor");
 }
 
+static void
+a_peer_of_any_number_has_a_name(void **state)
+{
+	(void)state;
+	assert_string_equal(chan_peer_name(APID), "apid");
+	assert_string_equal(chan_peer_name(KEYD), "keyd");
+	for (int peer = KEYD + 1; peer < 1000; peer++)
+		assert_string_equal(chan_peer_name((enum peer)peer), "nobody");
+}
+
 int
 main(void)
 {
@@ -188,6 +198,7 @@ main(void)
 	    TEST(where_the_owner_says_so_a_breach_costs_the_peer_alone),
 	    TEST(a_packet_without_a_header_is_fatal),
 	    TEST(a_sender_that_breaks_its_own_table_is_fatal),
+	    cmocka_unit_test(a_peer_of_any_number_has_a_name),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
