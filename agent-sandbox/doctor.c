@@ -120,7 +120,8 @@ check_data_dir(const struct settings *s)
 	else if (stat(dir, &st) == -1 || !S_ISDIR(st.st_mode))
 		doctor_say(FINDING_FAIL, "AGENT_SANDBOX_DATA_DIR: %s: %s", dir,
 		    S_ISDIR(st.st_mode) ? strerror(errno) : "not a directory");
-	else if (pw != NULL && st.st_uid != pw->pw_uid)
+	else if (pw != NULL && st.st_uid != pw->pw_uid &&
+		 (st.st_uid != geteuid() || st.st_gid != pw->pw_gid))
 		doctor_say(FINDING_NOTE,
 		    "data directory %s belongs to user %u: it is taken over if it is empty", dir,
 		    st.st_uid);

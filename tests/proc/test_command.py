@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import re
 import shutil
 import socket
@@ -243,6 +244,16 @@ def test_doctor_reads_the_file_that_serve_would_read(tmp_path):
     (tmp_path / "conf").write_text("AGENT_SANDBOX_PORTS=1\n")
     p = run("doctor", "-f", str(tmp_path / "conf"))
     assert any("AGENT_SANDBOX_PORTS" in line for line in lines(p, "FAIL"))
+
+
+def test_doctor_knows_the_data_directory_as_the_server_leaves_it(tmp_path):
+    def said(word):
+        return [x for x in lines(run("doctor", env={"AGENT_SANDBOX_DATA_DIR": str(tmp_path)}), word) if x.startswith("data directory")]
+
+    if os.geteuid() == 0:
+        assert said("note") == [f"data directory {tmp_path} belongs to user 0: it is taken over if it is empty"]
+        os.chown(tmp_path, 0, pwd.getpwnam("_as-manager").pw_gid)
+    assert (said("ok"), said("note")) == ([f"data directory {tmp_path}"], [])
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "endless"])
