@@ -2,7 +2,7 @@
 """Changes the sources in small ways, one at a time, and looks whether the unit and process tests notice: a table, and who survived.
 
 The changes are drawn by a fixed seed from all that mutate.py finds in proto, common, dockerd-proxy and keyd. One that does not compile does
-not count. Fails when fewer than 90 % are caught. Needs root; the work tree stays as it is.
+not count. Fails when fewer than 90 % are caught. Needs root; the work tree stays as it is. A run that is interrupted has its table, too.
 """
 
 import argparse
@@ -153,6 +153,8 @@ def hunt(o, work):
         try:
             for f in [pool.submit(run.take, queue) for _ in range(o.jobs)]:
                 f.result()
+        except KeyboardInterrupt:
+            print("mutants: stopped; the table is of what there is", flush=True)
         finally:
             run.wanted = 0  # whatever ends this early ends the others after what they are at
     return run
@@ -166,7 +168,7 @@ def main():
     if os.geteuid() != 0:
         sys.exit("mutants: the process tests need root")
     tree.apart()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     work = Path(tempfile.mkdtemp(prefix="as-mutants-"))
     work.chmod(0o755)
     try:

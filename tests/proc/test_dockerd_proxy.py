@@ -1329,11 +1329,20 @@ def test_runtime_that_the_engine_lacks_ends_the_start(engine):
     p.stop()
 
 
-@pytest.mark.parametrize("user", ["0:0", "1000", "root:root", "1000:0", "-1:1", "9999999:1", "", "1:2:3"])
+@pytest.mark.parametrize("user", ["0:0", "1000", "root:root", "1000:0", "-1:1", "9999999:1", "2097152:1", "1:2097152", "", "1:2:3"])
 def test_user_that_cannot_be_one_ends_the_start(engine, user):
     p = layout.Program("dockerd-proxy", ["chan"], path=engine.path, ready=False, config={"SANDBOX_USER": user})
     assert p.wait(30) == 2 and "SANDBOX_USER" in p.log()
     p.stop()
+
+
+@pytest.mark.parametrize("user", ["1:1", "2097151:2097151"])
+def test_user_is_the_one_of_the_setting_in_the_container_and_for_its_folder(engine, user):
+    with Proxy(engine, config={"SANDBOX_USER": user}) as p:
+        p.container()
+    assert engine.find("name=agent-sandbox-sb_")[0].json()["User"] == user
+    folder = tarfile.open(fileobj=io.BytesIO(engine.find("^PUT")[0].body)).getmember("workspace")
+    assert f"{folder.uid}:{folder.gid}" == user
 
 
 def test_start_without_an_engine_is_ready_and_finds_it_when_it_comes(engine):
