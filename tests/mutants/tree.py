@@ -21,7 +21,7 @@ BOX = [
     "--mount-proc",
     "sh",
     "-c",
-    'ip link set lo up; ulimit -v 16000000 -f 4000000 -t "$0"; exec "$@"',
+    'ip link set lo up; ulimit -v 16000000; ulimit -f 4000000; ulimit -t "$0"; exec "$@"',
 ]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
