@@ -159,7 +159,7 @@ a_level_hides_what_is_below_it(void **state)
 	assert_null(line());
 	log_set_level(LOG_LEVEL_DEBUG);
 	log_debug("yes");
-	assert_non_null(line());
+	assert_non_null(strstr(line(), "]: debug: yes"));
 	log_set_level(LOG_LEVEL_WARN);
 	log_warn("yes");
 	assert_non_null(line());
@@ -189,6 +189,26 @@ fatal_ends_with_its_status(void **state)
 	f = forked_run(dies, "c");
 	assert_int_equal(WEXITSTATUS(f.status), EXIT_CONFIG);
 	assert_non_null(strstr(f.log, "fatal: three\n"));
+	for (const char *how = "fxc"; *how != '\0'; how++) {
+		f = forked_run(dies, (void *)(uintptr_t)how);
+		assert_ptr_equal(strchr(f.log, '\n'), f.log + strlen(f.log) - 1); /* one line */
+	}
+}
+
+static void
+only_what_is_said_to_be_an_error_has_the_text_of_one(void **state)
+{
+	static void (*const say[])(const char *, ...) = {log_warnx, log_info, log_debug};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(say) / sizeof(say[0]); i++) {
+		const char *text;
+
+		errno = ENOENT;
+		say[i]("%s", "x");
+		text = line();
+		assert_string_equal(text + strlen(text) - 3, ": x");
+	}
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -330,6 +350,7 @@ main(void)
 	    TEST(errno_is_told_and_kept),
 	    TEST(a_level_hides_what_is_below_it),
 	    TEST(fatal_ends_with_its_status),
+	    TEST(only_what_is_said_to_be_an_error_has_the_text_of_one),
 	    TEST(lines_about_a_request_carry_its_id),
 	    TEST(any_bytes_make_one_valid_object_a_line),
 	    TEST(only_characters_of_utf_8_are_passed_on),
