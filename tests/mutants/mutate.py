@@ -1,7 +1,7 @@
 """Small changes of a C source, each such as somebody could make by mistake: the list of all that are possible in a file.
 
 Changed are the bodies of functions, and the rows of the channels' tables: how long a tail may be, whether a descriptor comes with it. What only a person would see (a line for the
-log), what only memory would (a free, how much is allocated) or only a machine without memory, is left alone, and so is the condition of
+log), what only memory would (a free, how much is allocated) or only a machine without memory (where a library gives no object), is left alone, and so is the condition of
 nothing but that: no test of behaviour could notice.
 """
 
@@ -21,7 +21,7 @@ TOKEN = re.compile(
     re.X | re.S,
 )
 SILENT = re.compile(r"(log_\w+|free|json_decref|explicit_bzero|va_end|va_start|freeaddrinfo|\(void\))\b|\(void\)")
-UNSEEN = re.compile(r'\s*(log_\w+\(|free\(|fatalx\("out of memory"\))')
+UNSEEN = re.compile(r'\s*(log_\w+\(|free\(|fatalx\("(out of memory|[a-z]+_[a-z_]+)"\))')
 DECLARATION = re.compile(r"\s*(static|const|struct|union|enum|unsigned|signed|char|int|long|short|size_t|ssize_t|u?int\w+_t|double|uid_t|gid_t|pid_t|"
                          r"json_t|va_list|time_t|off_t|void)\b")  # fmt: skip
 
