@@ -55,11 +55,12 @@ gate_is_going_down(void)
 	return when_down != NULL;
 }
 
-static int
-may_log(void)
+int
+gate_may_log(void)
 {
 	if (++refusals == REFUSALS_A_SECOND + 1)
-		log_warnx("more malformed requests in this second are not logged");
+		log_warnx(
+		    "more requests that were malformed or cut off in this second are not logged");
 	return refusals <= REFUSALS_A_SECOND;
 }
 
@@ -67,7 +68,7 @@ void
 gate_log_refusal(const char *peer, const char *id, int status, const char *why)
 {
 	log_request(id);
-	if (may_log())
+	if (gate_may_log())
 		log_warnx("%s: %d %s", peer, status, why);
 	log_request(NULL);
 }
@@ -75,7 +76,7 @@ gate_log_refusal(const char *peer, const char *id, int status, const char *why)
 void
 gate_log_handshake(const char *peer, const char *why)
 {
-	if (may_log())
+	if (gate_may_log())
 		log_warnx("%s: TLS handshake failed: %s", peer, why);
 }
 

@@ -39,7 +39,8 @@ void gate_add(struct conn *);
 void gate_limit(struct conn *newcomer); /* makes room if all places are taken */
 void gate_remove(struct conn *);
 int gate_is_going_down(void);
-/* At most a few lines a second. */
+/* At most a few lines a second: whether it is one of them. */
+int gate_may_log(void);
 void gate_log_refusal(const char *peer, const char *id, int status, const char *why);
 void gate_log_handshake(const char *peer, const char *why);
 

@@ -10,6 +10,8 @@
 #include "common/base64.h"
 #include "common/log.h"
 
+#define STREAM_TYPE "application/x-ndjson"
+
 struct stream {
 	struct xfer x;
 	struct output output[2]; /* stdout, stderr */
@@ -55,15 +57,25 @@ answer_begin(struct stream *s)
 	if (r->started)
 		return;
 	req_header(r, "X-Accel-Buffering", "no");
-	req_stream_start(r, 200, "application/x-ndjson", -1);
+	req_stream_start(r, 200, STREAM_TYPE, -1);
 }
 
+/* Whole when nothing was said before: then its head knows whether the rest of the input was read.
+ */
 static void
 answer_end(struct stream *s)
 {
-	answer_begin(s);
-	req_stream_write(s->x.r, s->line);
-	req_stream_end(s->x.r);
+	struct evbuffer *all;
+
+	if (s->x.r->started) {
+		req_stream_write(s->x.r, s->line);
+		req_stream_end(s->x.r);
+		return;
+	}
+	all = buffer_new();
+	evbuffer_add_buffer(all, s->line);
+	req_header(s->x.r, "Content-Type", STREAM_TYPE);
+	req_reply(s->x.r, 200, all);
 }
 
 static void

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "apid/apid.h"
+#include "apid/gate_listen.h"
 #include "apid/managerd.h"
 #include "apid/xfer.h"
 #include "common/log.h"
@@ -23,7 +24,8 @@ fail(struct xfer *x, int status, uint32_t retry_after, const char *text, size_t 
 		x->ops->broken(x, text, n);
 	} else {
 		log_request(r->request_id);
-		log_info("the answer is cut off: %.*s", (int)n, text);
+		if (gate_may_log())
+			log_info("the answer is cut off: %.*s", (int)n, text);
 		log_request(NULL);
 		req_stream_abort(r);
 	}

@@ -399,7 +399,9 @@ job_status(const struct m_job_end *end)
 static void
 job_ended(struct job *job, const struct m_job_end *end)
 {
-	request_ended(&job->rq, job_status(end), job->type == MSG_S_EXEC ? &end->exit_code : NULL);
+	int exited = job->type == MSG_S_EXEC && end->exit_code >= 0;
+
+	request_ended(&job->rq, job_status(end), exited ? &end->exit_code : NULL);
 }
 
 int

@@ -8,6 +8,8 @@
 #include "proto/config.h"
 #include "common/image_ref.h"
 
+#define NANO_CPUS_MIN 10000000 /* the engine has no less */
+
 void
 policy_load(struct policy *p, const struct config *c)
 {
@@ -73,6 +75,8 @@ limits_resolve(const struct policy *p, const struct m_create *ask, const struct 
 		    p->max_nano_cpus / 1e9);
 		return 400;
 	}
+	if (spec->nano_cpus < NANO_CPUS_MIN)
+		spec->nano_cpus = NANO_CPUS_MIN;
 	if (limit(ask->memory_mb, from->memory_mb, p->default_memory_mb, 16, p->max_memory_mb,
 		&spec->memory_mb) == -1) {
 		snprintf(text, size, "memory_mb: must be from 16 to %lld on this server",

@@ -45,7 +45,7 @@ struct m_job_file {
 /* How a job ended, for managerd's books and its audit log. */
 struct m_job_end {
 	uint32_t status;   /* as an HTTP status: 200, or what the client was told */
-	int32_t exit_code; /* of an exec */
+	int32_t exit_code; /* of an exec; -1: it did not come to one that is known */
 	int64_t duration_us;
 	int64_t bytes_in;
 	int64_t bytes_out;

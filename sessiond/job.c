@@ -182,6 +182,7 @@ job_new(struct session *s, uint64_t id, enum job_kind kind, int fd)
 	j->id = id;
 	j->kind = kind;
 	j->phase = JOB_WAITING;
+	j->exit_code = -1;
 	j->began_us = time_boot_us();
 	data_open(&j->data, s->base, fd, job_readable, job_writable, j);
 	if (evtimer_assign(&j->timer, s->base, job_timer, j) == -1)

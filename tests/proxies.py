@@ -49,7 +49,7 @@ class Proxy:
              "-addext", f"subjectAltName=DNS:{NAME}", "-keyout", key, "-out", crt], check=True, capture_output=True)  # fmt: skip
         pem.write_bytes(crt.read_bytes() + key.read_bytes())
         text = snippets()["haproxy-tcp"].replace(" ssl crt /etc/ssl/sandbox.pem", "") if kind == "haproxy-pass" else snippets()[kind]
-        for old, new in (("/etc/ssl/sandbox.crt", crt), ("/etc/ssl/sandbox.key", key), ("/etc/ssl/sandbox.pem", pem), ("127.0.0.1:8080", f"127.0.0.1:{inner}"),
+        for old, new in (("/etc/ssl/sandbox.crt", crt), ("/etc/ssl/sandbox.key", key), ("/etc/ssl/sandbox.pem", pem), ("127.0.0.1:8080", f"127.0.0.1:{inner}"), ("/var/log/nginx/access.log", self.dir / "access"),
                          ("listen 443", f"listen 127.0.0.1:{self.port}"), ("bind :443", f"bind 127.0.0.1:{self.port}"), (f"{NAME}:443", f"{NAME}:{self.port}")):  # fmt: skip
             text = text.replace(old, str(new))
         if kind == "nginx":

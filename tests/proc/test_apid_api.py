@@ -1,6 +1,7 @@
 """apid's API: keys, browsers, JSON bodies, and what each route asks of managerd and answers."""
 
 import base64
+import contextlib
 import hashlib
 import json
 import threading
@@ -8,6 +9,7 @@ import time
 
 import layout
 import pytest
+import requests
 from apid_server import BOX, BOX_URL, KEY, NOW, SNAP, SNAPSHOT, Server, error, head, post, statuses
 from machine import wait_until
 
@@ -673,6 +675,20 @@ def test_stream_has_its_type_and_is_not_buffered(server):
     assert events[-1]["exit_code"] == 3 and events[-1]["usage"]["cpu_ms"] == 5
 
 
+def test_downloads_that_break_off_have_at_most_a_few_lines_in_the_log_each_second(server):
+    def work(r):
+        r.send(layout.RECORD_META, layout.pack("r_meta", {"size": 100, "length": 100}))
+        r.send(layout.RECORD_DATA, b"x")
+
+    server.on["FILE_READ"] = lambda s, m: s.spawn(m, work)
+    began = time.monotonic()
+    for _ in range(60):
+        with contextlib.suppress(requests.RequestException):
+            server("GET", BOX_URL + "/files?path=x")
+    seconds = int(time.monotonic() - began) + 2
+    assert 0 < server.program.log().count("is cut off:") <= 5 * seconds
+
+
 def test_first_event_is_sent_before_the_second(server):
     gate = []
 
@@ -790,6 +806,28 @@ def test_stream_whose_input_still_comes_is_answered_at_the_first_output_or_at_th
             s.sendall(b"world")
         got += received(s)
     assert statuses(got) == [200] and (b'"type":"error"' in got if what == "error" else b'"type":"exit"' in got)
+    assert b"Content-Type: application/x-ndjson\r\n" in got and b"Connection: close\r\n" in got
+
+
+def test_stream_that_ends_before_its_input_says_that_its_connection_ends(server):
+    def work(r):
+        r.recv()
+        r.send(layout.RECORD_STARTED)
+        r.send(layout.RECORD_EXIT, layout.pack("r_exit"))
+
+    server.on["EXEC"] = lambda s, m: s.spawn(m, work)
+    q = base64.urlsafe_b64encode(b'{"command":["true"]}').decode()
+    with server.connect() as s:
+        s.sendall(head("POST", f"{BOX_URL}/exec/stream?request={q}", "Content-Length: 10") + b"hello")
+        got = received(s)
+    assert statuses(got) == [200] and b"Connection: close\r\n" in got and b'"type":"exit"' in got
+    with server.connect() as s:
+        s.sendall(head("POST", f"{BOX_URL}/exec/stream?request={q}", "Content-Length: 5") + b"hello")
+        got = b""
+        while b'"type":"exit"' not in got:
+            got += s.recv(4096)
+        s.sendall(head("GET", "/openapi.json", "Connection: close"))
+        assert statuses(got + received(s)) == [200, 200]
 
 
 def test_stdin_that_nobody_reads_is_not_collected(server):

@@ -85,6 +85,18 @@ def test_command_of_a_sandbox_that_is_destroyed_has_the_end_that_its_session_tel
     s.get(b)
 
 
+@pytest.mark.parametrize("status, code, logged", [(200, 3, 3), (499, 137, 137), (400, -1, None), (429, -1, None), (409, -1, None)])
+def test_command_has_an_exit_code_in_the_log_only_where_one_is_known(start, data, status, code, logged):
+    s = start(hold=("S_EXEC",))
+    b = s.box()
+    s.exec(b)
+    [session] = s.session_of(b)
+    [job] = session.jobs
+    session.chan.send("S_JOB_END", job, {"status": status, "exit_code": code})
+    assert wait_until(lambda: ended(data))
+    assert ended(data) == [("exec", status, logged)]
+
+
 @pytest.mark.parametrize("how", ["ordered", "the parent was killed"])
 def test_command_that_runs_when_managerd_ends_is_in_the_log(start, data, how):
     s = start(hold=("S_EXEC", "OVER"))

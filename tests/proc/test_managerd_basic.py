@@ -172,6 +172,11 @@ def test_policy_refuses_what_is_out_of_bounds(start, engine, fields, status, wor
     assert "D_PREPARE" not in s.seen
 
 
+@pytest.mark.parametrize("asked, got", [(1, 10_000_000), (9_999_999, 10_000_000), (10_000_000, 10_000_000), (10_000_001, 10_000_001)])
+def test_processors_that_are_told_and_counted_are_those_that_the_engine_gives(start, asked, got):
+    assert start().create(nano_cpus=asked).fields["nano_cpus"] == got
+
+
 def test_idempotent_creates_are_one_sandbox_also_at_once_and_after_a_restart(start, engine):
     s = start()
     same = {"has_idem": 1, "idem_key": b"k" * 32, "idem_body": b"b" * 32}

@@ -234,7 +234,7 @@ def test_that_the_program_must_exist_is_passed_on_and_its_absence_is_an_error_af
         s.guest.send(layout.G_STARTED, channel)
         s.guest.send(layout.G_END, channel, end(400, 0, b"no such program: true"))
         assert client.recv() == (layout.RECORD_STARTED, b"") and error_of(client.recv()) == (400, "no such program: true")
-        assert s.job_end(id, 400).fields["exit_code"] == 0
+        assert s.job_end(id, 400).fields["exit_code"] == -1
         id, client = s.exec(must_exist=2)
         assert error_of(client.recv())[0] == 500
         s.job_end(id, 500)
