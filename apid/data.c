@@ -24,7 +24,8 @@ struct data {
 	struct evbuffer *out;
 	uint8_t *left; /* the start of a record that is not complete */
 	size_t left_n;
-	uint8_t paused, was_high;
+	uint8_t paused;
+	uint8_t full;  /* the socket did not take all: drained() is due */
 	uint8_t depth; /* inside our own callbacks */
 	uint8_t dead;
 };
@@ -176,7 +177,8 @@ flush(struct data *d)
 		}
 		evbuffer_drain(d->out, (size_t)sent);
 	}
-	event_del(d->writable);
+	if (!d->full)
+		event_del(d->writable);
 }
 
 static void
@@ -187,8 +189,9 @@ on_writable(int fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	flush(d);
-	if (d->was_high && evbuffer_get_length(d->out) < DATA_LOW) {
-		d->was_high = 0;
+	if (d->full && evbuffer_get_length(d->out) == 0) {
+		d->full = 0;
+		event_del(d->writable);
 		if (d->ops->drained != NULL) {
 			enter(d);
 			d->ops->drained(d->arg);
@@ -235,8 +238,8 @@ static void
 sent(struct data *d)
 {
 	flush(d);
-	if (evbuffer_get_length(d->out) > DATA_HIGH)
-		d->was_high = 1;
+	if (evbuffer_get_length(d->out) > 0)
+		d->full = 1;
 }
 
 void

@@ -11,14 +11,11 @@
 struct data;
 struct evbuffer;
 
-#define DATA_HIGH (256 * 1024) /* unsent bytes: produce no more */
-#define DATA_LOW (64 * 1024)
-
 struct data_ops {
 	void (*record)(void *arg, uint8_t type, const uint8_t *p, size_t n);
 	void (*end)(void *arg);       /* end of file, an error, or nonsense: once, the last call */
 	void (*malformed)(void *arg); /* nonsense, before that; may be NULL */
-	void (*drained)(void *arg);   /* unsent bytes are below DATA_LOW again; may be NULL */
+	void (*drained)(void *arg); /* what the socket did not take at once is sent; may be NULL */
 };
 
 /* Makes the pair; *other is the end to hand on. NULL when there are no descriptors left. */
@@ -28,6 +25,7 @@ void data_free(struct data *);
 void data_send(struct data *, uint8_t type, const void *p, size_t n);
 /* Takes n <= RECORD_MAX bytes of src. */
 void data_move(struct data *, uint8_t type, struct evbuffer *src, size_t n);
+/* Above 0: produce no more until it is drained. The kernel's buffer is window enough. */
 size_t data_unsent(const struct data *);
 /* Stops or goes on reading. */
 void data_pause(struct data *, int on);

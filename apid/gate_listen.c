@@ -6,6 +6,7 @@
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -26,6 +27,8 @@
 #define UNSENT_MAX (128 * 1024)
 #define LINGER_SECONDS 2 /* after our last byte */
 #define REFUSALS_A_SECOND 5
+#define TRIM_SECONDS 10
+#define TRIM_ABOVE (8 * 1024 * 1024)
 #define ACCEPT_STEP 64 /* new connections before those that are there have their turn */
 
 TAILQ_HEAD(conn_list, conn);
@@ -126,6 +129,14 @@ end_late(struct conn *c)
 	gate_doom(c);
 }
 
+/* What many needed at a time stays with malloc, in pieces: their pages go back to the kernel. */
+static void
+trim_memory(void)
+{
+	if ((tick % TRIM_SECONDS == 0 || nconns == 0) && mallinfo2().fordblks > TRIM_ABOVE)
+		malloc_trim(0);
+}
+
 static void
 on_tick(evutil_socket_t fd, short what, void *arg)
 {
@@ -140,6 +151,7 @@ on_tick(evutil_socket_t fd, short what, void *arg)
 		if (is_late(c))
 			end_late(c);
 	}
+	trim_memory();
 	if (gate_peer_tick() == 0 && nconns == 0)
 		event_del(ticker);
 }

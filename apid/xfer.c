@@ -188,7 +188,7 @@ on_body(struct req *r, struct evbuffer *src, size_t n)
 		part = n < RECORD_MAX ? n : RECORD_MAX;
 		data_move(x->data, x->upload_type, src, part);
 	}
-	if (data_unsent(x->data) > DATA_HIGH)
+	if (data_unsent(x->data) > 0)
 		req_body_pause(r, 1);
 }
 

@@ -1,17 +1,21 @@
 """apid among many: what one address may take, whom it takes for its client, and which web pages it lets in."""
 
+import base64
 import contextlib
 import hashlib
 import ipaddress
 import os
 import signal
 import socket
+import ssl
 import struct
+import time
 
 import layout
 import pytest
-from apid_server import BOX_URL, KEY, Server, error, head, post, statuses
+from apid_server import BOX_URL, KEY, SANITIZED, Server, error, head, post, statuses
 from machine import wait_until
+from tls_kit import Certificates, TlsServer
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 CLIENT = "203.0.113.9"
@@ -123,6 +127,70 @@ def test_client_that_goes_while_its_large_body_has_no_turn_leaves_nothing():
             x.close()
         assert wait_until(lambda: s.fds() == before)
         assert s("GET", BOX_URL).status_code == 200
+
+
+STDIN = base64.urlsafe_b64encode(b'{"command": "cat"}').decode().rstrip("=")
+UPLOADS = {
+    "file": head("PUT", BOX_URL + "/files?path=x", "Content-Length: 50000000"),
+    "archive": head("PUT", BOX_URL + "/files/archive?path=/workspace", "Content-Length: 50000000"),
+    "stdin": head("POST", BOX_URL + "/exec/stream?request=" + STDIN, "Content-Length: 50000000"),
+}
+
+
+def fill(socks):
+    """Sends on each of them until none takes any more."""
+    for x in socks:
+        x.settimeout(0)
+    data, end = b"x" * 16384, time.monotonic() + 1
+    while time.monotonic() < end:
+        for x in socks:
+            with contextlib.suppress(BlockingIOError, ssl.SSLWantWriteError):
+                while x.send(data):
+                    end = time.monotonic() + 1
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("kind", UPLOADS)
+def test_upload_that_its_sandbox_does_not_take_costs_apid_no_more_than_it_reads_at_once(kind, secure):
+    with contextlib.ExitStack() as stack:
+
+        def hang(server, m):
+            """The session has begun, and reads nothing."""
+            records = stack.enter_context(contextlib.closing(layout.Records(socket.socket(fileno=m.fd))))
+            server.reply(m, 200)
+            if m.name == "EXEC":
+                records.send(layout.RECORD_STARTED)
+
+        hanging = dict.fromkeys(("FILE_WRITE", "ARCHIVE_PUT", "EXEC"), hang)
+        s = stack.enter_context(TlsServer(stack.enter_context(contextlib.closing(Certificates(("IP:127.0.0.1",))))) if secure else Server())
+        s.on |= hanging
+        socks = [stack.enter_context(contextlib.closing(s.plain())) for _ in range(100)]
+        if secure:
+            socks = [stack.enter_context(contextlib.closing(s.context().wrap_socket(x, server_hostname="127.0.0.1"))) for x in socks]
+        before = s.rss()
+        for x in socks:
+            x.sendall(UPLOADS[kind])
+        assert wait_until(lambda: sum(m.name in hanging for m in s.seen) == len(socks))
+        fill(socks)
+        assert s.rss() - before < 150 * len(socks) + 4096
+        assert s("GET", BOX_URL).status_code == 200
+
+
+def test_memory_that_many_needed_at_a_time_goes_back_to_the_system():
+    part = post(BOX_URL + "/exec", b'"' + b"x" * 1_000_000)[:-100_000]
+    with Anyone() as s, contextlib.ExitStack() as stack:
+        assert s("POST", BOX_URL + "/exec", json={"command": "cat", "stdin": "y" * 900_000}).status_code == 200
+        before = s.rss()
+        socks = [stack.enter_context(s.connect()) for _ in range(50)]
+        for x in socks:
+            x.sendall(part)
+        assert SANITIZED or wait_until(lambda: s.rss() - before > 35_000)
+        for x in socks[::2]:
+            x.close()
+        assert wait_until(lambda: s.rss() - before < 30_000, 60)
+        for x in socks:
+            x.close()
+        assert wait_until(lambda: s.rss() - before < 12_000, 60)
 
 
 # an address and its places
