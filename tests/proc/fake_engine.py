@@ -109,6 +109,11 @@ class FakeEngine:
         self.containers[id] = {"Id": id, "Names": ["/" + name], "Labels": labels, "State": state, "ExitCode": 0}
         return id
 
+    def stream(self, c):
+        """It is an attachment's from now on, and read by the test: for ever only where a descriptor was left open."""
+        c.settimeout(60)
+        self.streams.append(c)
+
     def lines(self):
         return [r.line for r in self.requests]
 
@@ -325,7 +330,7 @@ class FakeEngine:
         c.sendall(
             b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
         )
-        self.streams.append(c)
+        self.stream(c)
         return None
 
     def on_delete(self, c, r, id):

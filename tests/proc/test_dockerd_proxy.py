@@ -905,7 +905,7 @@ def test_attach_comes_before_start_and_loses_no_byte(proxy, engine):
         conn.sendall(b"HTTP/1.1 101 UPGRADED\r\nUpgra")
         time.sleep(0.05)
         conn.sendall(b"de: tcp\r\n\r\nfirst bytes" + bytes(range(256)))
-        engine.streams.append(conn)
+        engine.stream(conn)
 
     engine.rule("/attach", call=attach)
     m = proxy.ask("D_ATTACH", {"container": c})
