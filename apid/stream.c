@@ -100,9 +100,10 @@ on_failed(struct xfer *x, int status, const char *text, size_t n)
 	struct stream *s = (struct stream *)x;
 
 	(void)status;
-	if (s->begun)
-		end_with_error(s, text, n);
-	return s->begun;
+	if (!s->begun)
+		return 0;
+	end_with_error(s, text, n);
+	return 1;
 }
 
 static void
