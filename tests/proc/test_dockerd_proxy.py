@@ -860,6 +860,13 @@ def test_refused_image_is_not_asked_for_again_at_once(proxy, engine):
     assert len(engine.find("images/create")) == 1
 
 
+def test_any_number_of_images_may_be_refused(proxy, engine):
+    """Of which only the last ones are remembered."""
+    for n in range(20):
+        proxy.failed(proxy.ask("D_PREPARE", tail=f"no/such{n}"), "FAIL_NO_IMAGE")
+    assert len(engine.find("images/create")) == 20 and proxy.ask("D_PING").name == "D_DONE"
+
+
 @pytest.mark.parametrize("kw", [{"Os": "windows"}, {"Architecture": "arm64"}])
 def test_image_for_another_platform_is_refused(proxy, engine, kw):
     engine.add_image("other:latest", **kw)
