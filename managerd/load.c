@@ -141,8 +141,10 @@ snap_load(const char *name, void *arg)
 		    "snapshots/%s: the record is damaged or its file is missing; it is left alone",
 		    name);
 		snap_free(snap);
-	} else
+	} else {
+		snap->record_bytes = len;
 		snap_list_loaded(snap);
+	}
 	free(text);
 }
 

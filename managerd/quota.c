@@ -5,6 +5,7 @@
 #include "managerd/quota.h"
 #include "managerd/rate.h"
 #include "managerd/request.h"
+#include "managerd/snap.h"
 #include "managerd/tenant.h"
 
 #define RETRY_SECONDS 5
@@ -93,22 +94,31 @@ quota_exec(struct request *rq)
 	return 0;
 }
 
-int
-quota_snapshot(struct request *rq, const struct tenant *t, int64_t bytes)
+/* Of the tenant's quota for the file of this snapshot, if there is one: it may be below 0. */
+static int64_t
+snapshot_left(const struct snap *snap)
 {
-	if (over(t, QUOTA_SNAPSHOT_BYTES, t->snapshot_bytes + (bytes > 0 ? bytes : 1)))
+	const struct tenant *t = snap->tenant;
+
+	return t->quota[QUOTA_SNAPSHOT_BYTES] - t->snapshot_bytes - snap->record_bytes;
+}
+
+int
+quota_snapshot(struct request *rq, const struct snap *snap)
+{
+	const struct tenant *t = snap->tenant;
+
+	if (t->quota[QUOTA_SNAPSHOT_BYTES] == KEYS_NO_QUOTA)
+		return 0;
+	if (snapshot_left(snap) < (snap->stored_bytes > 0 ? snap->stored_bytes : 1))
 		return refuse(rq, t, QUOTA_SNAPSHOT_BYTES, "bytes of snapshots", RETRY_SECONDS);
 	return 0;
 }
 
 int64_t
-quota_snapshot_left(const struct tenant *t)
+quota_snapshot_left(const struct snap *snap)
 {
-	int64_t left = t->quota[QUOTA_SNAPSHOT_BYTES] - t->snapshot_bytes;
-
-	if (t->quota[QUOTA_SNAPSHOT_BYTES] == KEYS_NO_QUOTA)
-		return 0;
-	return left > 0 ? left : 1;
+	return snap->tenant->quota[QUOTA_SNAPSHOT_BYTES] == KEYS_NO_QUOTA ? 0 : snapshot_left(snap);
 }
 
 int64_t

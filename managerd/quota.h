@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 struct request;
+struct snap;
 struct spec;
 struct tenant;
 
@@ -13,10 +14,10 @@ struct tenant;
 int quota_sandbox(struct request *, const struct spec *);
 /* For one more command at once. */
 int quota_exec(struct request *);
-/* For a snapshot of so many bytes on the disk; of 0: whether one may be begun. */
-int quota_snapshot(struct request *, const struct tenant *, int64_t bytes);
-/* How many more bytes its snapshots may take, at least 1; 0: any. */
-int64_t quota_snapshot_left(const struct tenant *);
+/* For this snapshot, with its record; without stored bytes: whether it may be begun. */
+int quota_snapshot(struct request *, const struct snap *);
+/* How many bytes the file of one that may be begun may take beside its record; 0: any. */
+int64_t quota_snapshot_left(const struct snap *);
 /* For one more request in this second: 0, or microseconds until there is. */
 int64_t quota_request(struct tenant *, int64_t now_us);
 

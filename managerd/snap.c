@@ -1,6 +1,7 @@
 /* Keeps the table of snapshots. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/ids.h"
 #include "common/log.h"
@@ -37,7 +38,7 @@ snap_free(struct snap *snap)
 	if (snap_find(snap->id) == snap) {
 		TAILQ_REMOVE(&snaps, snap, order);
 		TAILQ_REMOVE(&snap->tenant->snaps, snap, own);
-		snap->tenant->snapshot_bytes -= snap->stored_bytes;
+		snap->tenant->snapshot_bytes -= snap->stored_bytes + snap->record_bytes;
 		snap->tenant->nsnaps--;
 		LIST_REMOVE(snap, bucket);
 	}
@@ -67,7 +68,7 @@ static void
 snap_listed(struct snap *snap)
 {
 	LIST_INSERT_HEAD(&table[snap->id % BUCKETS], snap, bucket);
-	snap->tenant->snapshot_bytes += snap->stored_bytes;
+	snap->tenant->snapshot_bytes += snap->stored_bytes + snap->record_bytes;
 	snap->tenant->nsnaps++;
 	/* They may be a hundred times the rest, and only a fork needs them. */
 	strings_clear(&snap->spec.env);
@@ -159,8 +160,17 @@ snap_spec(const struct snap *snap, struct spec *spec)
 	return rc;
 }
 
-int
-snap_save(const struct snap *snap)
+char *
+snap_record(struct snap *snap)
 {
-	return store_record(STORE_SNAPSHOTS, "snap_", snap->id, record_snap_encode(snap));
+	char *text = record_snap_encode(snap);
+
+	snap->record_bytes = strlen(text);
+	return text;
+}
+
+int
+snap_save(const struct snap *snap, char *record)
+{
+	return store_record(STORE_SNAPSHOTS, "snap_", snap->id, record);
 }

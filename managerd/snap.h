@@ -15,6 +15,7 @@ struct snap {
 	int64_t created_us;
 	int64_t size_bytes;
 	int64_t stored_bytes;
+	int64_t record_bytes; /* of its record on the disk */
 	uint8_t sha256[32];
 	char *name;            /* NULL: none */
 	struct tenant *tenant; /* whose it is */
@@ -39,7 +40,8 @@ struct snap *snap_find(uint64_t id);
 size_t snap_count(void);
 /* What a sandbox made from it is to be, as its record says; -1: that cannot be read. */
 int snap_spec(const struct snap *, struct spec *);
-/* Writes its record; -1 with errno. */
-int snap_save(const struct snap *);
+/* Its record, malloc'ed, whose size it sets; and writes that, which it takes: -1 with errno. */
+char *snap_record(struct snap *);
+int snap_save(const struct snap *, char *record);
 
 #endif

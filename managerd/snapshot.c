@@ -13,6 +13,22 @@
 #include "managerd/snapshot.h"
 #include "managerd/store.h"
 
+/* What there is to say of it before it is made. */
+static struct snap *
+snapshot_of(const struct box *box, struct job *job)
+{
+	struct snap *snap = snap_new(0);
+
+	snap->tenant = box->tenant;
+	snap->sandbox = box->id;
+	snap->parent = box->source;
+	snap->name = job->tail;
+	job->tail = NULL;
+	spec_copy(&snap->spec, &box->spec);
+	free(snap_record(snap)); /* for its size, to which its numbers add some digits */
+	return snap;
+}
+
 /* One at a time for each sandbox: the others wait. */
 int
 snapshot_send(struct box *box, struct job *job)
@@ -33,24 +49,18 @@ snapshot_send(struct box *box, struct job *job)
 		job_free(job);
 		return -1;
 	}
-	if (quota_snapshot(&job->rq, box->tenant, 0) == -1) {
+	job->snap = snapshot_of(box, job);
+	if (quota_snapshot(&job->rq, job->snap) == -1) {
 		job_free(job);
 		return -1;
 	}
-	m.max_stored = quota_snapshot_left(box->tenant);
-	job->snap = snap_new(0);
-	job->snap->tenant = box->tenant;
+	m.max_stored = quota_snapshot_left(job->snap);
 	if ((fd = snapfile_begin(job->snap->id)) == -1) {
 		log_warn("a snapshot's file");
 		request_disk(&job->rq);
 		job_free(job);
 		return -1;
 	}
-	job->snap->sandbox = box->id;
-	job->snap->parent = box->source;
-	job->snap->name = job->tail;
-	job->tail = NULL;
-	spec_copy(&job->snap->spec, &box->spec);
 	box->snapshot = job;
 	send_S_SNAPSHOT(box->session->chan, job->id, &m, NULL, 0, fd);
 	return 0;
@@ -63,11 +73,27 @@ snapshot_abandon(struct box *box, struct job *job)
 	snapfile_abandon(job->snap->id);
 }
 
+/* It was made, and cannot be written; errno says why. */
+static void
+snapshot_unkept(struct job *job)
+{
+	uint64_t id = job->snap->id;
+	int saved = errno;
+
+	log_request(job->rq.request_id);
+	log_warn("a snapshot cannot be kept");
+	log_request(NULL);
+	snapfile_abandon(id);
+	snapfile_remove(id);
+	errno = saved;
+	request_disk(&job->rq);
+}
+
 void
 snapshot_finish(struct box *box, struct job *job, const struct m_s_snapped *m)
 {
 	struct snap *snap = job->snap;
-	int saved;
+	char *record;
 
 	box->snapshot = NULL;
 	snap->size_bytes = m->size_bytes;
@@ -81,24 +107,21 @@ snapshot_finish(struct box *box, struct job *job, const struct m_s_snapped *m)
 		    (long long)CFG(MAX_SNAPSHOT_BYTES));
 		return;
 	}
-	if (quota_snapshot(&job->rq, snap->tenant, snap->stored_bytes) == -1) {
+	record = snap_record(snap);
+	if (quota_snapshot(&job->rq, snap) == -1) {
 		snapfile_abandon(snap->id);
+		free(record);
 		return;
 	}
-	if (snapfile_commit(snap->id, m->stored_bytes) == -1 || snap_save(snap) == -1) {
-		saved = errno;
-		log_request(job->rq.request_id);
-		log_warn("a snapshot cannot be kept");
-		log_request(NULL);
-		snapfile_abandon(snap->id);
-		snapfile_remove(snap->id);
-		errno = saved;
-		request_disk(&job->rq);
+	if (snapfile_commit(snap->id, m->stored_bytes) == -1)
+		free(record); /* which leaves errno */
+	else if (snap_save(snap, record) == 0) {
+		job->snap = NULL;
+		snap_list(snap);
+		request_snapshot(&job->rq, snap);
 		return;
 	}
-	job->snap = NULL;
-	snap_list(snap);
-	request_snapshot(&job->rq, snap);
+	snapshot_unkept(job);
 }
 
 int

@@ -76,7 +76,8 @@
 	X(MANAGERD, commands, GAUGE, ONE, NONE, TENANT,                                            \
 	    "Commands that run, or wait for their sandbox.")                                       \
 	X(MANAGERD, snapshots, GAUGE, ONE, NONE, TENANT, "Snapshots.")                             \
-	X(MANAGERD, snapshot_bytes, GAUGE, ONE, NONE, TENANT, "What they take on the disk.")       \
+	X(MANAGERD, snapshot_bytes, GAUGE, ONE, NONE, TENANT,                                      \
+	    "What they take on the disk, with their records.")                                     \
 	X(MANAGERD, pool_size, GAUGE, ONE, NONE, IMAGE, "Sandboxes that are to be kept ready.")    \
 	X(MANAGERD, pool_ready, GAUGE, ONE, NONE, IMAGE, "Sandboxes that are ready.")              \
 	X(MANAGERD, pool_hits_total, COUNTER, ONE, NONE, NONE,                                     \

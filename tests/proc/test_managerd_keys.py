@@ -165,9 +165,9 @@ def two(start):
     )
 
 
-def create_as(s, key, **fields):
+def create_as(s, key, env=(), **fields):
     fields = {"network": layout.NOT_GIVEN, "read_only": layout.NOT_GIVEN} | fields
-    with s.records() as fd:
+    with s.records(env) as fd:
         return s.send("CREATE", fields, fd=fd, key=key)
 
 
@@ -364,22 +364,54 @@ def test_cpus_and_memory_are_counted_over_all_sandboxes(start, quota, value, eac
     box_as(s, "a", **each)
 
 
+def files(data):
+    """What snapshots have on the disk: name, size."""
+    return {p.name: p.stat().st_size for p in (data / "snapshots").iterdir()}
+
+
 def test_bytes_of_snapshots_are_bounded_and_free_again_after_a_delete(start, data):
-    s = start(keys=tenant_keys(snapshot_bytes=50))  # each has 22
+    s = start(keys=tenant_keys())
+    snap_as(s, "a", box_as(s, "a"))
+    s.stop()
+    record, tar = sorted(files(data).values(), reverse=True)  # each has that
+    quota = 3 * (record + tar) - 1
+    s = start(keys=tenant_keys(snapshot_bytes=quota))
     box = box_as(s, "a")
-    snaps = [snap_as(s, "a", box), snap_as(s, "b", box)]
-    full = "tenant quota of 50 bytes of snapshots reached"
+    snap = snap_as(s, "b", box)
+    full = f"tenant quota of {quota} bytes of snapshots reached"
     assert refused(asked(s, "SNAPSHOT_MAKE", box, key="a"), 429) == full  # does not fit; nothing is left of it
-    assert s.session_of(box)[0].max_stored == [50, 28, 6], "sessiond is told what is left, not to write more meanwhile"
-    assert ids(s, "SNAPSHOTS", "a") == snaps
-    assert sorted(p.name for p in (data / "snapshots").iterdir()) == sorted(
-        f"snap_{i:016x}{end}" for i in snaps for end in (".json", ".tar.zst")
-    )
+    told = s.session_of(box)[0].max_stored
+    left = [quota - n * (record + tar) - record for n in (1, 2)]
+    # The record's numbers have some digits more when it is written.
+    assert all(x <= y <= x + 64 for x, y in zip(left, told, strict=True)), "sessiond is told what is left, not to write more meanwhile"
+    snaps = ids(s, "SNAPSHOTS", "a")
+    assert len(snaps) == 2 and snaps[1] == snap
+    assert sorted(files(data)) == sorted(f"snap_{i:016x}{end}" for i in snaps for end in (".json", ".tar.zst"))
     assert status(asked(s, "SNAPSHOT_DELETE", snap=snaps[0], key="a")) == 204
     snap_as(s, "a", box)
     unbound = box_as(s, "free")
     snap_as(s, "free", unbound)
     assert s.session_of(unbound)[0].max_stored == [0]
+
+
+def test_record_of_a_snapshot_counts_for_the_quota_of_its_bytes(start, data):
+    """Environment and labels are in it, and a control byte is six bytes there."""
+    s = start(keys=tenant_keys(snapshot_bytes=200000))
+    small, large = box_as(s, "a"), box_as(s, "a", env=["X=" + "\1" * 30000])
+    snap_as(s, "a", large)
+    assert 180000 < sum(files(data).values()) < 200000
+    full = "tenant quota of 200000 bytes of snapshots reached"
+    assert refused(asked(s, "SNAPSHOT_MAKE", large, key="a"), 429) == full
+    assert len(s.session_of(large)[0].max_stored) == 1, "one whose record does not fit is not begun"
+    snap_as(s, "a", small)
+    assert sum(files(data).values()) <= 200000
+    s.stop()
+    s = start(keys=tenant_keys(snapshot_bytes=180000))
+    small = box_as(s, "a")
+    assert refused(asked(s, "SNAPSHOT_MAKE", small, key="b"), 429)  # those that were loaded count alike
+    for snap in ids(s, "SNAPSHOTS", "a"):
+        assert status(asked(s, "SNAPSHOT_DELETE", snap=snap, key="a")) == 204
+    snap_as(s, "a", small)
 
 
 def test_commands_at_once_are_bounded_with_runs_and_streams(start):
