@@ -24,6 +24,30 @@
 
 static void look(evutil_socket_t, short, void *);
 
+/* Opens the snapshot's file, whose bytes count until it was read; -1 with errno. */
+static int
+bring_open(struct bring *b)
+{
+	const struct snap *snap = snap_find(b->snapshot);
+
+	if (snap == NULL) {
+		errno = ENOENT;
+		return -1;
+	}
+	if ((b->restore_fd = snapfile_open(snap->id)) == -1)
+		return -1;
+	b->held = snap_bytes_hold(snap);
+	return 0;
+}
+
+/* It is closed, here or by the session. */
+static void
+bring_read(struct bring *b)
+{
+	snap_bytes_drop(b->held);
+	b->held = NULL;
+}
+
 /* An engine call was made. */
 static void
 bring_asked(struct bring *b)
@@ -58,6 +82,7 @@ on_restored(void *arg, uint32_t status, const char *text)
 {
 	struct bring *b = arg;
 
+	bring_read(b);
 	if (status < 400)
 		b->ready(b);
 	else
@@ -114,7 +139,7 @@ bring_fall_back(struct bring *b, enum pool_miss why)
 
 	pool_missed(b->spec, why);
 	bring_drop(b, END_BACKEND);
-	if (b->snapshot != 0 && (b->restore_fd = snapfile_open(b->snapshot)) == -1) {
+	if (b->snapshot != 0 && bring_open(b) == -1) {
 		log_warn("a snapshot's file");
 		bring_fail(b, 502, "the snapshot cannot be read");
 	} else if (bring_fresh(b) == -1) {
@@ -203,12 +228,10 @@ bring_init(struct bring *b, struct box *box, uint32_t generation, const struct s
 	b->restore_fd = -1;
 	if (snap == NULL)
 		return 0;
-	if ((b->restore_fd = snapfile_open(snap->id)) == -1)
-		return -1;
 	b->snapshot = snap->id;
 	b->size = snap->size_bytes;
 	memcpy(b->sha256, snap->sha256, sizeof(b->sha256));
-	return 0;
+	return bring_open(b);
 }
 
 void
@@ -314,6 +337,7 @@ bring_drop(struct bring *b, uint32_t reason)
 	if (b->restore_fd != -1)
 		close(b->restore_fd);
 	b->restore_fd = -1;
+	bring_read(b);
 	if (b->pool == 0 || (!b->claimed && !b->made))
 		return;
 	wreck_add(&what, b->container, NULL, NULL);

@@ -13,6 +13,7 @@
 
 struct event;
 struct snap;
+struct snap_bytes;
 struct session;
 
 struct bring {
@@ -28,9 +29,10 @@ struct bring {
 	int made;            /* the engine was asked for the container */
 	struct event *again; /* to look at the container once more, or to be ready */
 	int looks;
-	char lost[256];    /* what the session said */
-	uint64_t snapshot; /* whose tree is put in at the end; 0: none */
-	int restore_fd;    /* its file; -1: none, or handed on */
+	char lost[256];          /* what the session said */
+	uint64_t snapshot;       /* whose tree is put in at the end; 0: none */
+	int restore_fd;          /* its file; -1: none, or handed on */
+	struct snap_bytes *held; /* until that is closed */
 	int64_t size;
 	uint8_t sha256[32];
 	/* Exactly one of these, once, unless it is dropped before. text is fit for clients. */

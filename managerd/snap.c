@@ -13,9 +13,46 @@
 
 LIST_HEAD(bucket, snap);
 
+struct snap_bytes {
+	struct tenant *tenant;
+	int64_t n;
+	unsigned holders;
+};
+
 struct snap_list snaps = TAILQ_HEAD_INITIALIZER(snaps);
 static struct bucket table[BUCKETS];
 static size_t count;
+
+struct snap_bytes *
+snap_bytes_hold(const struct snap *snap)
+{
+	snap->bytes->holders++;
+	return snap->bytes;
+}
+
+void
+snap_bytes_drop(struct snap_bytes *bytes)
+{
+	if (bytes == NULL || --bytes->holders > 0)
+		return;
+	bytes->tenant->snapshot_bytes -= bytes->n;
+	free(bytes);
+}
+
+/* It is its own first holder. */
+static void
+snap_bytes_begin(struct snap *snap)
+{
+	struct snap_bytes *bytes;
+
+	if ((bytes = calloc(1, sizeof(*bytes))) == NULL)
+		fatal("snapshot");
+	bytes->tenant = snap->tenant;
+	bytes->n = snap->stored_bytes + snap->record_bytes;
+	bytes->holders = 1;
+	bytes->tenant->snapshot_bytes += bytes->n;
+	snap->bytes = bytes;
+}
 
 struct snap *
 snap_new(uint64_t id)
@@ -38,7 +75,7 @@ snap_free(struct snap *snap)
 	if (snap_find(snap->id) == snap) {
 		TAILQ_REMOVE(&snaps, snap, order);
 		TAILQ_REMOVE(&snap->tenant->snaps, snap, own);
-		snap->tenant->snapshot_bytes -= snap->stored_bytes + snap->record_bytes;
+		snap_bytes_drop(snap->bytes);
 		snap->tenant->nsnaps--;
 		LIST_REMOVE(snap, bucket);
 	}
@@ -68,7 +105,7 @@ static void
 snap_listed(struct snap *snap)
 {
 	LIST_INSERT_HEAD(&table[snap->id % BUCKETS], snap, bucket);
-	snap->tenant->snapshot_bytes += snap->stored_bytes + snap->record_bytes;
+	snap_bytes_begin(snap);
 	snap->tenant->nsnaps++;
 	/* They may be a hundred times the rest, and only a fork needs them. */
 	strings_clear(&snap->spec.env);

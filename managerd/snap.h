@@ -8,6 +8,10 @@
 #include "managerd/spec.h"
 #include "managerd/tenant.h"
 
+/* What a snapshot takes of its tenant's quota, until the last holder gives it back: a file that is
+ * open keeps its bytes when it is removed. */
+struct snap_bytes;
+
 struct snap {
 	uint64_t id;
 	uint64_t sandbox;
@@ -17,9 +21,10 @@ struct snap {
 	int64_t stored_bytes;
 	int64_t record_bytes; /* of its record on the disk */
 	uint8_t sha256[32];
-	char *name;            /* NULL: none */
-	struct tenant *tenant; /* whose it is */
-	struct spec spec;      /* when listed without environment and labels: snap_spec() */
+	char *name;               /* NULL: none */
+	struct tenant *tenant;    /* whose it is */
+	struct snap_bytes *bytes; /* when listed */
+	struct spec spec;         /* when listed without environment and labels: snap_spec() */
 
 	TAILQ_ENTRY(snap) order;
 	TAILQ_ENTRY(snap) own; /* of its tenant */
@@ -36,6 +41,9 @@ void snap_list(struct snap *);
 void snap_list_loaded(struct snap *);
 void snap_sort(void);
 struct snap *snap_find(uint64_t id);
+/* One holder more, until snap_bytes_drop(); NULL is none. */
+struct snap_bytes *snap_bytes_hold(const struct snap *);
+void snap_bytes_drop(struct snap_bytes *);
 /* All of them, with those that are being made. */
 size_t snap_count(void);
 /* What a sandbox made from it is to be, as its record says; -1: that cannot be read. */

@@ -405,6 +405,7 @@ class Server:
                     self.on_parent(m)
                 else:
                     s = next(s for s in self.sessions.values() if s.jobs.get(m.id) is m)
+                    del s.jobs[m.id]  # its descriptor is closed by that
                     self.on_session(s, m)
         os.write(self.wake_w, b"x")
 

@@ -414,6 +414,43 @@ def test_record_of_a_snapshot_counts_for_the_quota_of_its_bytes(start, data):
     snap_as(s, "a", small)
 
 
+def quota_for_one(start, data):
+    """Bytes that one snapshot fits in, and a second one does not."""
+    s = start(keys=tenant_keys())
+    snap = snap_as(s, "a", box_as(s, "a"))
+    bytes = sum(files(data).values())
+    assert status(asked(s, "SNAPSHOT_DELETE", snap=snap, key="a")) == 204
+    s.stop()
+    return bytes + 64
+
+
+@pytest.mark.parametrize("end", ["done", "failed", "lost"])
+@pytest.mark.parametrize("name", ["FORK", "ROLLBACK"])
+def test_snapshot_that_is_deleted_while_it_is_read_counts_until_it_was(start, data, name, end):
+    """Its bytes are on the disk until the last descriptor is closed."""
+    quota = quota_for_one(start, data)
+    s = start(keys=tenant_keys(snapshot_bytes=quota))
+    box, other = box_as(s, "a"), box_as(s, "a")
+    snap = snap_as(s, "a", box)
+    s.hold.add("S_RESTORE")
+    fields = {"snapshot": snap} | ({"sandbox": box} if name == "ROLLBACK" else {"network": layout.NOT_GIVEN, "read_only": layout.NOT_GIVEN})
+    id = s.send(name, fields, key="a")
+    assert wait_until(lambda: s.held)
+    assert status(asked(s, "SNAPSHOT_DELETE", snap=snap, key="b")) == 204
+    assert ids(s, "SNAPSHOTS", "a") == [] and files(data) == {}
+    full = f"tenant quota of {quota} bytes of snapshots reached"
+    assert refused(asked(s, "SNAPSHOT_MAKE", other, key="a"), 429) == full
+    if end == "lost":
+        s.hold.clear()
+        s.end_session(next(x.id for x in s.sessions.values() if x.jobs), 11)
+    else:
+        s.restore_status = 200 if end == "done" else 400
+        s.release("S_RESTORE")
+    m = s.result(id)
+    assert m.name == "SANDBOX" if end == "done" else m.fields["status"] >= 400
+    snap_as(s, "a", other)
+
+
 def test_commands_at_once_are_bounded_with_runs_and_streams(start):
     s = start(keys=tenant_keys(execs=2), hold=["S_EXEC"])
     box, run = box_as(s, "a"), box_as(s, "a", run=1)
