@@ -91,7 +91,7 @@ job_send(struct box *box, struct job *job)
 	TAILQ_INSERT_TAIL(&box->running, job, entry);
 }
 
-static int
+int
 session_ready(const struct box *box)
 {
 	return box->session != NULL && box->session->up && box->session->chan != NULL;
@@ -153,8 +153,7 @@ job_submit(struct box *box, struct job *job)
 		    &job->rq, 507, "the disk that holds the sandbox's workspace is almost full");
 	else if (running_count(box) >= RUNNING_MAX)
 		request_retry(&job->rq, 429, 1, "too many requests at once for this sandbox");
-	else if (job->type == MSG_S_SNAPSHOT && box->snapshot != NULL &&
-		 box->nwaiting >= WAITING_MAX)
+	else if (job->type == MSG_S_SNAPSHOT && snapshot_waits(box) && box->nwaiting >= WAITING_MAX)
 		request_retry(&job->rq, 429, 1,
 		    "too many snapshots of this sandbox wait for one that is being made");
 	else if (session_ready(box) && chan_queued(box->session->chan) > CHAN_LOW)
@@ -272,14 +271,14 @@ job_snapshot(struct request *rq, struct msg *m)
 	job_submit(box, job);
 }
 
-/* Hands on all that wait and can: a snapshot waits for the one before. */
+/* Hands on all that wait and can. */
 void
 jobs_flush(struct box *box)
 {
 	struct job *job, *next;
 
 	TAILQ_FOREACH_SAFE (job, &box->waiting, entry, next) {
-		if (job->type == MSG_S_SNAPSHOT && box->snapshot != NULL)
+		if (job->type == MSG_S_SNAPSHOT && snapshot_waits(box))
 			continue;
 		TAILQ_REMOVE(&box->waiting, job, entry);
 		box->nwaiting--;
@@ -422,7 +421,6 @@ job_end(struct box *box, uint64_t id, const struct m_job_end *end, const char *t
 			status = 502;
 		snapshot_abandon(box, job);
 		request_reply(&job->rq, status, "%s", *text != '\0' ? text : "the snapshot failed");
-		jobs_flush(box);
 	} else
 		job_ended(job, end);
 	job_free(job);
@@ -452,7 +450,6 @@ job_snapped(struct box *box, uint64_t id, const struct m_s_snapped *m)
 	box->snapped = id;
 	snapshot_finish(box, job, m);
 	job_free(job);
-	jobs_flush(box);
 	return 0;
 }
 

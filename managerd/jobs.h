@@ -57,7 +57,10 @@ void job_disk(struct box *, int64_t free_bytes);
 int snapshot_send(struct box *, struct job *); /* -1: answered and over */
 void snapshot_finish(struct box *, struct job *, const struct m_s_snapped *);
 void snapshot_abandon(struct box *, struct job *);
+/* Whether one of this sandbox has to wait for another. */
+int snapshot_waits(const struct box *);
 /* jobs.c, for snapshot.c */
+int session_ready(const struct box *); /* takes jobs */
 void job_free(struct job *);
 
 #endif

@@ -2,8 +2,10 @@
  */
 #include "common/ids.h"
 #include "managerd/box.h"
+#include "managerd/manager.h"
 #include "managerd/quota.h"
 #include "managerd/rate.h"
+#include "managerd/record.h"
 #include "managerd/request.h"
 #include "managerd/snap.h"
 #include "managerd/tenant.h"
@@ -94,31 +96,61 @@ quota_exec(struct request *rq)
 	return 0;
 }
 
-/* Of the tenant's quota for the file of this snapshot, if there is one: it may be below 0. */
+/* Of the tenant's quota for more snapshots, if there is one: it may be below 0. */
 static int64_t
-snapshot_left(const struct snap *snap)
+snapshots_left(const struct tenant *t)
 {
-	const struct tenant *t = snap->tenant;
+	return t->quota[QUOTA_SNAPSHOT_BYTES] - t->snapshot_bytes - t->snapshot_reserved;
+}
 
-	return t->quota[QUOTA_SNAPSHOT_BYTES] - t->snapshot_bytes - snap->record_bytes;
+/* The most that a snapshot can take: of a tar that cannot be compressed, which becomes longer by
+ * some bytes for every 128 KiB, and its record. */
+static int64_t
+snapshot_most(void)
+{
+	int64_t tar = CFG(MAX_SNAPSHOT_BYTES);
+
+	return tar + tar / 256 + 2 * RECORD_JSON_MAX;
 }
 
 int
 quota_snapshot(struct request *rq, const struct snap *snap)
 {
 	const struct tenant *t = snap->tenant;
+	int64_t file = snap->stored_bytes > 0 ? snap->stored_bytes : 1;
 
 	if (t->quota[QUOTA_SNAPSHOT_BYTES] == KEYS_NO_QUOTA)
 		return 0;
-	if (snapshot_left(snap) < (snap->stored_bytes > 0 ? snap->stored_bytes : 1))
+	if (snapshots_left(t) - snap->record_bytes < file)
 		return refuse(rq, t, QUOTA_SNAPSHOT_BYTES, "bytes of snapshots", RETRY_SECONDS);
 	return 0;
 }
 
-int64_t
-quota_snapshot_left(const struct snap *snap)
+int
+quota_snapshot_waits(const struct tenant *t)
 {
-	return snap->tenant->quota[QUOTA_SNAPSHOT_BYTES] == KEYS_NO_QUOTA ? 0 : snapshot_left(snap);
+	return t->quota[QUOTA_SNAPSHOT_BYTES] != KEYS_NO_QUOTA && t->snapshot_reserved > 0 &&
+	       snapshots_left(t) < snapshot_most();
+}
+
+int64_t
+quota_snapshot_reserve(struct snap *snap)
+{
+	struct tenant *t = snap->tenant;
+	int64_t left = snapshots_left(t), most = snapshot_most();
+
+	if (t->quota[QUOTA_SNAPSHOT_BYTES] == KEYS_NO_QUOTA)
+		return 0;
+	snap->reserved = left < most ? left : most;
+	t->snapshot_reserved += snap->reserved;
+	return snap->reserved - snap->record_bytes;
+}
+
+void
+quota_snapshot_release(struct snap *snap)
+{
+	snap->tenant->snapshot_reserved -= snap->reserved;
+	snap->reserved = 0;
 }
 
 int64_t

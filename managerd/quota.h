@@ -16,8 +16,13 @@ int quota_sandbox(struct request *, const struct spec *);
 int quota_exec(struct request *);
 /* For this snapshot, with its record; without stored bytes: whether it may be begun. */
 int quota_snapshot(struct request *, const struct snap *);
-/* How many bytes the file of one that may be begun may take beside its record; 0: any. */
-int64_t quota_snapshot_left(const struct snap *);
+/* Whether the next snapshot has to wait: one that is being made may take what it would need. */
+int quota_snapshot_waits(const struct tenant *);
+/* For one that may be begun: as much as it can need, of what is left. How many bytes its file may
+ * take beside its record; 0: any. */
+int64_t quota_snapshot_reserve(struct snap *);
+/* It is made, or was given up. */
+void quota_snapshot_release(struct snap *);
 /* For one more request in this second: 0, or microseconds until there is. */
 int64_t quota_request(struct tenant *, int64_t now_us);
 

@@ -20,6 +20,7 @@ struct snap {
 	int64_t size_bytes;
 	int64_t stored_bytes;
 	int64_t record_bytes; /* of its record on the disk */
+	int64_t reserved;     /* of its tenant's quota, while it is made */
 	uint8_t sha256[32];
 	char *name;               /* NULL: none */
 	struct tenant *tenant;    /* whose it is */

@@ -2,6 +2,7 @@
  * with its record. */
 #include <bsd/string.h>
 #include <errno.h>
+#include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,64 @@ snapshot_of(const struct box *box, struct job *job)
 	return snap;
 }
 
-/* One at a time for each sandbox: the others wait. */
+/* One at a time for each sandbox, and as many of a tenant as its quota has room for whatever
+ * becomes of them: the others wait. */
+int
+snapshot_waits(const struct box *box)
+{
+	return box->snapshot != NULL || quota_snapshot_waits(box->tenant);
+}
+
+struct turn {
+	struct box *box;
+	uint64_t job;
+};
+
+static void
+turn_look(struct box *box, void *arg)
+{
+	struct turn *turn = arg;
+	const struct job *job;
+
+	if (box->nwaiting == 0 || box->state != BOX_RUNNING || !session_ready(box) ||
+	    snapshot_waits(box))
+		return;
+	TAILQ_FOREACH (job, &box->waiting, entry)
+		if (job->type == MSG_S_SNAPSHOT && (turn->box == NULL || job->id < turn->job)) {
+			turn->box = box;
+			turn->job = job->id;
+		}
+}
+
+/* Whose turn it is, of all sandboxes: who waits longest goes first. */
+static void
+turns(evutil_socket_t fd, short what, void *arg)
+{
+	struct turn turn;
+
+	(void)fd, (void)what, (void)arg;
+	for (;;) {
+		turn = (struct turn){0};
+		box_each(turn_look, &turn);
+		if (turn.box == NULL)
+			return;
+		jobs_flush(turn.box);
+	}
+}
+
+/* It takes nothing more of the quota than what was kept of it. */
+static void
+snapshot_over(struct box *box, struct snap *snap)
+{
+	static struct event *soon;
+
+	if (soon == NULL && (soon = event_new(mgr.base, -1, 0, turns, NULL)) == NULL)
+		fatalx("snapshot: out of memory");
+	box->snapshot = NULL;
+	quota_snapshot_release(snap);
+	event_active(soon, EV_TIMEOUT, 0);
+}
+
 int
 snapshot_send(struct box *box, struct job *job)
 {
@@ -37,7 +95,7 @@ snapshot_send(struct box *box, struct job *job)
 	int fd;
 
 	strlcpy(m.request_id, job->rq.request_id, sizeof(m.request_id));
-	if (box->snapshot != NULL) {
+	if (snapshot_waits(box)) {
 		TAILQ_INSERT_TAIL(&box->waiting, job, entry);
 		box->nwaiting++;
 		return -1;
@@ -54,13 +112,13 @@ snapshot_send(struct box *box, struct job *job)
 		job_free(job);
 		return -1;
 	}
-	m.max_stored = quota_snapshot_left(job->snap);
 	if ((fd = snapfile_begin(job->snap->id)) == -1) {
 		log_warn("a snapshot's file");
 		request_disk(&job->rq);
 		job_free(job);
 		return -1;
 	}
+	m.max_stored = quota_snapshot_reserve(job->snap);
 	box->snapshot = job;
 	send_S_SNAPSHOT(box->session->chan, job->id, &m, NULL, 0, fd);
 	return 0;
@@ -69,8 +127,8 @@ snapshot_send(struct box *box, struct job *job)
 void
 snapshot_abandon(struct box *box, struct job *job)
 {
-	box->snapshot = NULL;
 	snapfile_abandon(job->snap->id);
+	snapshot_over(box, job->snap);
 }
 
 /* It was made, and cannot be written; errno says why. */
@@ -95,7 +153,7 @@ snapshot_finish(struct box *box, struct job *job, const struct m_s_snapped *m)
 	struct snap *snap = job->snap;
 	char *record;
 
-	box->snapshot = NULL;
+	snapshot_over(box, snap);
 	snap->size_bytes = m->size_bytes;
 	snap->stored_bytes = m->stored_bytes;
 	memcpy(snap->sha256, m->sha256, sizeof(snap->sha256));

@@ -266,8 +266,15 @@ void
 snapfile_abandon(uint64_t id)
 {
 	char name[STORE_NAME_MAX];
+	int fd;
 
-	if (store_remove(STORE_SNAPSHOTS, store_name(name, "snap_", id, ".tmp")) == -1)
+	/* Who has it open still is to hold nothing of the disk by it. */
+	store_name(name, "snap_", id, ".tmp");
+	fd = openat(
+	    dirs[STORE_SNAPSHOTS], name, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd != -1)
+		close(fd);
+	if (store_remove(STORE_SNAPSHOTS, name) == -1)
 		log_warn("%s", name);
 }
 

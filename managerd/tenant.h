@@ -24,10 +24,11 @@ struct tenant {
 	int64_t rate_us;            /* of requests; rate.h */
 	size_t execs;               /* running, or waiting for their sandbox */
 	size_t nsnaps;
-	int64_t snapshot_bytes; /* on disk, of snaps and their records, and of removed ones
-				 * that are read still */
-	struct box_list boxes;  /* listed ones, oldest first */
-	struct snap_list snaps; /* oldest first */
+	int64_t snapshot_reserved; /* for those that are being made */
+	int64_t snapshot_bytes;    /* on disk, of snaps and their records, and of removed ones
+				    * that are read still */
+	struct box_list boxes;     /* listed ones, oldest first */
+	struct snap_list snaps;    /* oldest first */
 };
 
 /* By name, which keys_name_valid() takes; fatal when out of memory. */

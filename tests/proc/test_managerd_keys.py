@@ -451,6 +451,54 @@ def test_snapshot_that_is_deleted_while_it_is_read_counts_until_it_was(start, da
     snap_as(s, "a", other)
 
 
+def told(s, box):
+    """What sessiond was told that each file may take."""
+    return [n for x in s.sessions.values() if getattr(x, "sandbox", None) == box for n in x.max_stored]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_snapshots_at_once_take_no_more_together_than_the_quota_and_wait_in_line(start, data, lost):
+    """Each may write all that is left, so that there is one at a time when that is little."""
+    one = quota_for_one(start, data) - 64
+    quota = 4 * one + 64
+    s = start(keys=tenant_keys(snapshot_bytes=quota), hold=["S_SNAPSHOT"])
+    first, second, third = (box_as(s, "ab"[i % 2]) for i in range(3))
+    order = [first, second, third, second, second, third]
+    sent = [s.send("SNAPSHOT_MAKE", {"sandbox": box}, key="a") for box in order]
+    assert wait_until(lambda: s.held)
+    other = box_as(s, "free")  # the quota of one tenant keeps no other waiting
+    sent.append(s.send("SNAPSHOT_MAKE", {"sandbox": other}, key="free"))
+    assert wait_until(lambda: len(s.held) >= 2)
+    assert status(asked(s, "EXEC", second, key="a")) == 200  # nor anything else
+    assert len(s.held) == 2
+    if lost:
+        s.hold.clear()
+        s.end_session(s.session_of(first)[0].id, 11)
+    else:
+        s.release("S_SNAPSHOT")
+    got = [s.result(id).name for id in sent[:-1]]
+    # Who has waited longest goes first; those that did not fit are told what was left, and cut there.
+    assert got == (["REPLY"] + ["SNAPSHOT"] * 4 + ["REPLY"] if lost else ["SNAPSHOT"] * 4 + ["REPLY"] * 2)
+    limits = sorted((n for box in (first, second, third) for n in told(s, box)), reverse=True)
+    steps = [a - b for a, b in zip(limits, limits[1:], strict=False)]
+    assert steps[:3] == [one] * 3, "each was told what those before had left"
+    assert sum(n for name, n in files(data).items() if name.removesuffix(".json").removesuffix(".tar.zst") in mine(s)) <= quota
+
+
+def mine(s):
+    return {f"snap_{i:016x}" for i in ids(s, "SNAPSHOTS", "a")}
+
+
+def test_snapshots_at_once_of_a_tenant_that_is_far_below_its_quota_do_not_wait(start):
+    s = start(keys=tenant_keys(snapshot_bytes=100 << 20), config={"MAX_SNAPSHOT_BYTES": 1 << 20}, hold=["S_SNAPSHOT"])
+    boxes = [box_as(s, "a") for _ in range(8)]
+    sent = [s.send("SNAPSHOT_MAKE", {"sandbox": box}, key="a") for box in boxes]
+    assert wait_until(lambda: len(s.held) == 8)
+    assert sum(m.fields["max_stored"] for m in s.held) <= 100 << 20
+    s.release("S_SNAPSHOT")
+    assert [s.result(id).name for id in sent] == ["SNAPSHOT"] * 8
+
+
 def test_commands_at_once_are_bounded_with_runs_and_streams(start):
     s = start(keys=tenant_keys(execs=2), hold=["S_EXEC"])
     box, run = box_as(s, "a"), box_as(s, "a", run=1)
