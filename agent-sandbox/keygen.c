@@ -46,8 +46,8 @@ const struct usage usage_keygen = {"keygen", "",
     "Prints a new API key; with --name, and adds its line to the key file of the server.", rows, 0,
     0, 0,
     "Without options: a key for AGENT_SANDBOX_API_KEYS. Else the file holds only its digest: the\n"
-    "key is printed this once. Quotas are sandboxes, cpus, memory_mb, snapshot_bytes,\n"
-    "requests_per_second and execs, of all keys of a tenant together.",
+    "key is printed this once. Quotas are sandboxes, cpus, memory_mb, snapshots,\n"
+    "snapshot_bytes, requests_per_second and execs, of all keys of a tenant together.",
     1};
 
 static void

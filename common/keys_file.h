@@ -37,6 +37,7 @@ enum keys_scope { KEYS_SCOPES(KEYS_X_SCOPE) };
 	X(SANDBOXES, "sandboxes", 1, 0, 1000000)                    \
 	X(CPUS, "cpus", 1000000000, 0, 1000000)                     \
 	X(MEMORY_MB, "memory_mb", 1, 0, 1099511627776)              \
+	X(SNAPSHOTS, "snapshots", 1, 0, 1000000)                    \
 	X(SNAPSHOT_BYTES, "snapshot_bytes", 1, 0, 1099511627776000) \
 	X(REQUESTS, "requests_per_second", 1, 1, 1000000)           \
 	X(EXECS, "execs", 1, 0, 1000000)

@@ -119,6 +119,8 @@ quota_snapshot(struct request *rq, const struct snap *snap)
 	const struct tenant *t = snap->tenant;
 	int64_t file = snap->stored_bytes > 0 ? snap->stored_bytes : 1;
 
+	if (over(t, QUOTA_SNAPSHOTS, (int64_t)(t->nsnaps + t->nmaking) + 1))
+		return refuse(rq, t, QUOTA_SNAPSHOTS, "snapshots", RETRY_SECONDS);
 	if (t->quota[QUOTA_SNAPSHOT_BYTES] == KEYS_NO_QUOTA)
 		return 0;
 	if (snapshots_left(t) - snap->record_bytes < file)
@@ -139,6 +141,7 @@ quota_snapshot_reserve(struct snap *snap)
 	struct tenant *t = snap->tenant;
 	int64_t left = snapshots_left(t), most = snapshot_most();
 
+	t->nmaking++;
 	if (t->quota[QUOTA_SNAPSHOT_BYTES] == KEYS_NO_QUOTA)
 		return 0;
 	snap->reserved = left < most ? left : most;
@@ -149,6 +152,7 @@ quota_snapshot_reserve(struct snap *snap)
 void
 quota_snapshot_release(struct snap *snap)
 {
+	snap->tenant->nmaking--;
 	snap->tenant->snapshot_reserved -= snap->reserved;
 	snap->reserved = 0;
 }

@@ -24,6 +24,7 @@ struct tenant {
 	int64_t rate_us;            /* of requests; rate.h */
 	size_t execs;               /* running, or waiting for their sandbox */
 	size_t nsnaps;
+	size_t nmaking;            /* snapshots that are being made, and */
 	int64_t snapshot_reserved; /* for those that are being made */
 	int64_t snapshot_bytes;    /* on disk, of snaps and their records, and of removed ones
 				    * that are read still */

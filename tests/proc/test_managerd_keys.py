@@ -499,6 +499,28 @@ def test_snapshots_at_once_of_a_tenant_that_is_far_below_its_quota_do_not_wait(s
     assert [s.result(id).name for id in sent] == ["SNAPSHOT"] * 8
 
 
+def test_snapshots_are_counted_with_those_that_are_being_made(start):
+    s = start(keys=tenant_keys(snapshots=2), config={"MAX_SNAPSHOTS": 4}, hold=["S_SNAPSHOT"])
+    boxes = [box_as(s, "ab"[i % 2]) for i in range(4)]
+    sent = [s.send("SNAPSHOT_MAKE", {"sandbox": box}, key="a") for box in boxes]
+    full = "tenant quota of 2 snapshots reached"
+    assert [refused(s.result(id), 429) for id in sent[2:]] == [full] * 2
+    s.release("S_SNAPSHOT")
+    snaps = [s.result(id).fields["id"] for id in sent[:2]]
+    assert refused(asked(s, "SNAPSHOT_MAKE", boxes[3], key="b"), 429) == full
+    snap_as(s, "free", box_as(s, "free"))  # there is room for others
+    assert status(asked(s, "SNAPSHOT_DELETE", snap=snaps[0], key="b")) == 204
+    snap_as(s, "a", boxes[0])
+    s.job_status = 500  # one that fails is not counted
+    for _ in range(3):
+        assert status(asked(s, "SNAPSHOT_MAKE", box_as(s, "free"), key="free")) == 500
+    assert status(asked(s, "SNAPSHOT_DELETE", snap=snaps[1], key="b")) == 204
+    for _ in range(3):
+        assert status(asked(s, "SNAPSHOT_MAKE", boxes[1], key="a")) == 500
+    s.job_status = 200
+    snap_as(s, "a", boxes[1])
+
+
 def test_commands_at_once_are_bounded_with_runs_and_streams(start):
     s = start(keys=tenant_keys(execs=2), hold=["S_EXEC"])
     box, run = box_as(s, "a"), box_as(s, "a", run=1)

@@ -23,12 +23,13 @@ parse(const char *text, struct keys_file *file)
 static void
 a_line_with_everything_is_read(void **state)
 {
-	const char *text = "{\"name\":\"ci-runner\",\"tenant\":\"acme\",\"digest\":\"" D1 "\","
-			   "\"scopes\":[\"exec\",\"admin\"],\"expires\":\"2027-01-31T00:00:00Z\","
-			   "\"from\":[\"10.0.0.0/8\",\"2001:db8::/32\",\"192.0.2.7\"],"
-			   "\"quotas\":{\"sandboxes\":5,\"cpus\":1.5,\"memory_mb\":4096,"
-			   "\"snapshot_bytes\":1,\"requests_per_second\":50,\"execs\":0},"
-			   "\"certificate\":\"ci of Acme\"}";
+	const char *text =
+	    "{\"name\":\"ci-runner\",\"tenant\":\"acme\",\"digest\":\"" D1 "\","
+	    "\"scopes\":[\"exec\",\"admin\"],\"expires\":\"2027-01-31T00:00:00Z\","
+	    "\"from\":[\"10.0.0.0/8\",\"2001:db8::/32\",\"192.0.2.7\"],"
+	    "\"quotas\":{\"sandboxes\":5,\"cpus\":1.5,\"memory_mb\":4096,"
+	    "\"snapshots\":7,\"snapshot_bytes\":1,\"requests_per_second\":50,\"execs\":0},"
+	    "\"certificate\":\"ci of Acme\"}";
 	char net[KEYS_NET_TEXT], quota[KEYS_QUOTA_TEXT];
 	struct keys_file f;
 
@@ -50,6 +51,7 @@ a_line_with_everything_is_read(void **state)
 	assert_int_equal(f.keys[0].quota[QUOTA_CPUS], 1500000000);
 	assert_string_equal(keys_quota_text(quota, QUOTA_CPUS, f.keys[0].quota[QUOTA_CPUS]), "1.5");
 	assert_int_equal(f.keys[0].quota[QUOTA_MEMORY_MB], 4096);
+	assert_int_equal(f.keys[0].quota[QUOTA_SNAPSHOTS], 7);
 	assert_int_equal(f.keys[0].quota[QUOTA_SNAPSHOT_BYTES], 1);
 	assert_int_equal(f.keys[0].quota[QUOTA_REQUESTS], 50);
 	assert_int_equal(f.keys[0].quota[QUOTA_EXECS], 0);
