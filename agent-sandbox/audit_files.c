@@ -104,7 +104,7 @@ audit_files_find(struct audit_files *f, char **named, size_t n)
 	}
 	free(list);
 	now = joined(f->folder, AUDIT_FILE);
-	if (access(now, F_OK) == 0)
+	if (faccessat(AT_FDCWD, now, F_OK, AT_SYMLINK_NOFOLLOW) == 0) /* a link is told of */
 		add(f, now);
 	else
 		free(now);

@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "apid/apid.h"
@@ -83,10 +84,22 @@ gate_log_handshake(const char *peer, const char *why)
 		log_warnx("%s: TLS handshake failed: %s", peer, why);
 }
 
-/* Whether the client has used up its time. */
+/* What is not read for now says nothing of its end. */
+static int
+has_left(const struct conn *c)
+{
+	struct pollfd p = {.fd = bufferevent_getfd(c->bev), .events = POLLRDHUP};
+
+	return c->r.ev != NULL && c->r.leave_ends &&
+	       (c->paused || evbuffer_get_length(c->raw) > RAW_HIGH) && poll(&p, 1, 0) == 1;
+}
+
+/* Whether the client has used up its time, or gone. */
 static int
 is_late(struct conn *c)
 {
+	if (has_left(c))
+		return 1;
 	if (gate_unsent(c) > 0 && tick - c->out_since > STALL_SECONDS)
 		return 1;
 	switch (c->state) {

@@ -66,8 +66,8 @@ audit_request(const struct request *rq, uint32_t status, const int32_t *exit_cod
 }
 
 /* The reasons are constants: those of one are one string. */
-static void
-count_unseen(uint32_t status, const char *reason)
+void
+audit_unseen(uint32_t status, const char *reason)
 {
 	struct unseen *u = unseen;
 
@@ -84,7 +84,7 @@ audit_refused(const struct m_ask *ask, const struct key *key, const char *action
     const char *reason)
 {
 	if (refused >= AUDIT_REFUSALS || audit_stuck()) {
-		count_unseen(status, reason);
+		audit_unseen(status, reason);
 		return;
 	}
 	refused++;

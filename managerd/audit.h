@@ -45,6 +45,8 @@ struct audit_stats {
 void audit_stats(struct audit_stats *);
 
 void audit_request(const struct request *, uint32_t status, const int32_t *exit_code);
+/* One without a line of its own; the reason is a constant. */
+void audit_unseen(uint32_t status, const char *reason);
 /* A request that was not let in. key: whose key it is, or NULL. Lines beyond AUDIT_REFUSALS in a
  * second are only counted, by reason. */
 struct key;

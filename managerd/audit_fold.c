@@ -34,7 +34,7 @@ fold_new(const struct request *rq, uint32_t status)
 	struct fold *f;
 
 	if (nfolds == FOLDS_MAX)
-		audit_fold_tell();
+		return NULL;
 	f = &folds[nfolds++];
 	*f = (struct fold){
 	    .key = rq->key, .status = status, .action = rq->action, .tenant = rq->tenant};
@@ -56,8 +56,10 @@ audit_fold(const struct request *rq, uint32_t status)
 		if (f->action == rq->action && f->status == status)
 			same = f;
 	}
-	if (same == NULL)
-		same = fold_new(rq, status);
+	if (same == NULL && (same = fold_new(rq, status)) == NULL) {
+		audit_unseen(status, why);
+		return 1;
+	}
 	if (lines < AUDIT_REFUSALS) {
 		same->lines++;
 		return 0;

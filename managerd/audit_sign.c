@@ -21,6 +21,7 @@
 static struct chan *keyd;
 static struct m_k_last last;
 static int last_known, ending;
+static void (*leave)(void);
 static const char *instance;
 static int64_t interval_us, due_us;
 static uint64_t count, id;
@@ -77,12 +78,20 @@ message(struct chan *c, struct msg *m)
 		fatalx("keyd answers what nobody asked");
 }
 
+void
+audit_sign_on_gone(void (*f)(void))
+{
+	leave = f;
+}
+
 static void
 gone(struct chan *c)
 {
 	keyd = NULL;
 	if (!ending) {
 		log_debug("keyd is gone, so am I");
+		if (leave != NULL)
+			leave();
 		exit(0);
 	}
 	chan_free(c);

@@ -13,6 +13,8 @@
  * were lost without a word. Without a keyd (rules->keyd_fd 0) nothing is signed.
  */
 uint64_t audit_sign_open(const struct audit_rules *, struct event_base *);
+/* What is done at the end when keyd has gone. */
+void audit_sign_on_gone(void (*)(void));
 /* Once a second. Never waits. */
 void audit_sign_tick(void);
 /* At the next tick, though it was not long ago. */

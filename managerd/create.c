@@ -270,6 +270,7 @@ create_begin(struct request *rq, struct spec *spec, const struct idem *idem, int
 	c->bring.failed = on_failed;
 	c->bring.record = on_record;
 	if (bring_start(&c->bring) == -1) {
+		request_turn(0); /* the engine may have been asked already */
 		request_disk(rq);
 		goto fail;
 	}

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "managerd/audit.h"
 #include "managerd/audit_file.h"
+#include "managerd/audit_sign.h"
 #include "managerd/audit_syslog.h"
 #include "managerd/destroy.h"
 #include "managerd/dial.h"
@@ -255,6 +256,7 @@ trail_open(void)
 	audit_open(&rules, mgr.base);
 	settings_hash(hash);
 	audit_start(hash);
+	audit_sign_on_gone(leave);
 }
 
 static void

@@ -146,6 +146,7 @@ rollback_start(struct rollback *r)
 		return;
 	box->top--;
 	box->state = r->before;
+	request_turn(0); /* the engine may have been asked already */
 	request_disk(&r->rq);
 	bring_drop(&r->bring, END_BACKEND);
 	free(r);

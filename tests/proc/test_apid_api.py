@@ -2,8 +2,12 @@
 
 import base64
 import contextlib
+import fcntl
 import hashlib
 import json
+import select
+import struct
+import termios
 import threading
 import time
 
@@ -717,6 +721,35 @@ def test_client_that_leaves_closes_the_data_socket(server, route):
         time.sleep(0.1)
         assert server.left is None
     assert wait_until(lambda: server.left)
+
+
+def unsent(sock):
+    """Bytes that the other end's kernel does not have."""
+    return struct.unpack("i", fcntl.ioctl(getattr(sock, "sock", sock), termios.TIOCOUTQ, bytes(4)))[0]
+
+
+@pytest.mark.parametrize("what", ["stdin", "pipelined"])
+def test_client_that_leaves_while_nothing_is_read_of_it_is_seen(server, what):
+    """What it sent is more than anybody takes, so that its end is behind that."""
+    left = threading.Event()
+
+    def work(r):
+        r.recv()
+        r.send(layout.RECORD_STARTED)
+        end = select.poll()
+        end.register(r.sock, select.POLLRDHUP)
+        if end.poll(60_000):
+            left.set()
+
+    server.on["EXEC"] = lambda s, m: s.spawn(m, work)
+    q = base64.urlsafe_b64encode(b'{"command":["sleep","99"]}').decode()
+    with server.connect() as s:
+        if what == "stdin":
+            s.sendall(head("POST", f"{BOX_URL}/exec/stream?request={q}", "Content-Length: 100000000") + b"x" * 240_000)
+        else:
+            s.sendall(post(f"{BOX_URL}/exec", {"command": "x"}) + head("GET", "/openapi.json") * 1000)
+        assert wait_until(lambda: unsent(s) == 0)
+    assert left.wait(30)
 
 
 def raw_stdin(server, body, request, *lines, wait=2):

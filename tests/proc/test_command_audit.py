@@ -319,6 +319,8 @@ def replaced(path, kind):
         os.mkfifo(path)
     elif kind == "link":
         path.symlink_to(path.with_name("elsewhere"))
+    elif kind == "dangling link":
+        path.symlink_to("nothing")
     elif kind == "socket":
         with socket.socket(socket.AF_UNIX) as s:
             s.bind(str(path))
@@ -326,7 +328,7 @@ def replaced(path, kind):
         path.mkdir()
 
 
-@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("kind", [*OTHERS, "dangling link"])
 @pytest.mark.parametrize("name", ["audit.log", "audit-000000000001.log", "keyd/audit", "keyd/audit.pub"])
 def test_what_is_no_regular_file_in_the_data_directory_is_said_at_once_and_not_read(tmp_path, signer, kind, name):
     log = sample(signer)

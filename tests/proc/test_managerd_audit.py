@@ -72,6 +72,7 @@ def test_command_of_a_sandbox_that_is_destroyed_has_the_end_that_its_session_tel
     b = s.box()
     s.exec(b)
     [session] = s.session_of(b)
+    assert wait_until(lambda: session.jobs)
     s.destroy(b)
     assert ended(data) == [("destroy", 204, None)]
     if said:
@@ -91,13 +92,14 @@ def test_command_has_an_exit_code_in_the_log_only_where_one_is_known(start, data
     b = s.box()
     s.exec(b)
     [session] = s.session_of(b)
+    assert wait_until(lambda: session.jobs)
     [job] = session.jobs
     session.chan.send("S_JOB_END", job, {"status": status, "exit_code": code})
     assert wait_until(lambda: ended(data))
     assert ended(data) == [("exec", status, logged)]
 
 
-@pytest.mark.parametrize("how", ["ordered", "the parent was killed"])
+@pytest.mark.parametrize("how", ["ordered", "the parent was killed", "keyd was killed"])
 def test_command_that_runs_when_managerd_ends_is_in_the_log(start, data, how):
     s = start(hold=("S_EXEC", "OVER"))
     b, other = s.box(), s.box()
@@ -105,11 +107,13 @@ def test_command_that_runs_when_managerd_ends_is_in_the_log(start, data, how):
     s.destroy(other)
     if how == "ordered":
         os.kill(s.p.pid, signal.SIGTERM)
+    elif how == "keyd was killed":
+        s.p.trail.chan.sock.shutdown(socket.SHUT_RDWR)
     else:
         s.p.parent.close()
     assert s.p.wait(30) == 0
     assert sorted(ended(data), key=str) == [("destroy", 204, None), ("exec", 409, None), ("exec", 503, None)]
-    assert actions(data)[-2] == "stop"
+    assert "stop" in actions(data)[-2:]
 
 
 def repeat(s):
@@ -143,6 +147,21 @@ def test_refused_requests_of_one_key_are_summed_up_and_the_sums_say_whose_they_w
             assert (x["tenant"], x["status"], "target" in x) == ("acme", 404, False)
     own, sums = own_and_sums(data, "destroy", "calm")
     assert len(own) == 1 and sums == [], "another key's have lines"
+
+
+def test_more_keys_than_are_told_apart_are_summed_up_too(start, data):
+    names = [f"key-{n}" for n in range(300)]
+    s = start(config={"API_KEYS": ""}, keys=[key_line(x, tenant="acme", scopes=["manage"]) for x in ["loud", *names]])
+    began = time.monotonic()
+    for _ in range(5):
+        for id in [s.send("DESTROY", {"id": 1}, key=key) for key in ["loud"] * 10 + names]:
+            assert s.result(id).fields["status"] == 404
+    seconds = int(time.monotonic() - began) + 2
+    refused = lambda: [x for x in lines(data) if x.get("status") == 404]  # noqa: E731
+    assert wait_until(lambda: sum(x.get("count", 1) for x in refused()) == 5 * 310)
+    assert len([x for x in refused() if x.get("key") == "loud" and "count" not in x]) <= 10 * seconds
+    for x in refused():
+        SCHEMA.validate(x)
 
 
 def test_what_was_done_or_begun_has_a_line_of_its_own_however_often(start, data):

@@ -52,3 +52,10 @@ def test_purge_reads_no_identity_from_what_is_no_regular_file(purge, tmp_path, k
         (tmp_path / "other").write_text(json.dumps({"uuid": UUID}))
         path.symlink_to(tmp_path / "other")
     assert purge() == ("", [])
+
+
+def test_purge_reads_no_more_than_the_beginning_of_it(purge, tmp_path):
+    path = tmp_path / "data/instance.json"
+    path.write_bytes(b" " * 5000 + json.dumps({"uuid": UUID}).encode())
+    os.truncate(path, 1 << 40)
+    assert purge() == ("", [])
