@@ -137,10 +137,12 @@ static size_t
 waiting_count(void)
 {
 	const struct box *box;
+	const struct job *job;
 	size_t n = 0;
 
 	TAILQ_FOREACH (box, &boxes, order)
-		n += box->nwaiting;
+		TAILQ_FOREACH (job, &box->waiting, entry)
+			n += job->fd != -1;
 	return n;
 }
 
@@ -153,9 +155,10 @@ job_submit(struct box *box, struct job *job)
 		    &job->rq, 507, "the disk that holds the sandbox's workspace is almost full");
 	else if (running_count(box) >= RUNNING_MAX)
 		request_retry(&job->rq, 429, 1, "too many requests at once for this sandbox");
-	else if (job->type == MSG_S_SNAPSHOT && snapshot_waits(box) && box->nwaiting >= WAITING_MAX)
-		request_retry(&job->rq, 429, 1,
-		    "too many snapshots of this sandbox wait for one that is being made");
+	else if (job->type == MSG_S_SNAPSHOT && snapshot_waits(box, job) &&
+		 snapshots_waiting(box->tenant) >= WAITING_MAX)
+		request_retry(
+		    &job->rq, 429, 1, "too many snapshots wait for one that is being made");
 	else if (session_ready(box) && chan_queued(box->session->chan) > CHAN_LOW)
 		request_retry(&job->rq, 503, 1, "the sandbox's session takes no more requests now");
 	else if (session_ready(box)) {
@@ -278,7 +281,7 @@ jobs_flush(struct box *box)
 	struct job *job, *next;
 
 	TAILQ_FOREACH_SAFE (job, &box->waiting, entry, next) {
-		if (job->type == MSG_S_SNAPSHOT && snapshot_waits(box))
+		if (job->type == MSG_S_SNAPSHOT && snapshot_waits(box, job))
 			continue;
 		TAILQ_REMOVE(&box->waiting, job, entry);
 		box->nwaiting--;
@@ -351,8 +354,7 @@ job_revoked(const struct job *job, int64_t now_s)
 {
 	const struct request *rq = &job->rq;
 
-	return job->type != MSG_S_SNAPSHOT && !job->revoked &&
-	       !keys_still(rq->key, rq->addr, rq->scope, now_s);
+	return !job->revoked && !keys_still(rq->key, rq->addr, rq->scope, now_s);
 }
 
 void
@@ -371,7 +373,8 @@ jobs_revoke(struct box *box, int64_t now_s)
 		job_free(job);
 	}
 	TAILQ_FOREACH (job, &box->running, entry) {
-		if (box->session == NULL || box->session->chan == NULL || !job_revoked(job, now_s))
+		if (box->session == NULL || box->session->chan == NULL ||
+		    job->type == MSG_S_SNAPSHOT || !job_revoked(job, now_s))
 			continue;
 		job->revoked = 1;
 		send_S_STOP(box->session->chan, job->id, &stop, text, sizeof(text) - 1, -1);

@@ -23,6 +23,7 @@ struct job {
 	size_t tail_len;
 	int fd;            /* the data socket, until it is handed on; -1 */
 	struct snap *snap; /* MSG_S_SNAPSHOT */
+	int64_t line_us;   /* CLOCK_BOOTTIME: waits for its tenant's quota since; 0: does not */
 	int64_t began_us;
 	uint32_t status; /* for the audit log, when its session says nothing of its end */
 };
@@ -57,8 +58,13 @@ void job_disk(struct box *, int64_t free_bytes);
 int snapshot_send(struct box *, struct job *); /* -1: answered and over */
 void snapshot_finish(struct box *, struct job *, const struct m_s_snapped *);
 void snapshot_abandon(struct box *, struct job *);
-/* Whether one of this sandbox has to wait for another. */
-int snapshot_waits(const struct box *);
+/* Whether this one of the sandbox has to wait for another. */
+int snapshot_waits(const struct box *, const struct job *);
+/* Whether one of this running sandbox is being made, or is the next. */
+int snapshot_pending(const struct box *);
+size_t snapshots_waiting(const struct tenant *);
+/* Once a second: those that have waited for their tenant's quota for too long are refused. */
+void snapshots_look(void);
 /* jobs.c, for snapshot.c */
 int session_ready(const struct box *); /* takes jobs */
 void job_free(struct job *);

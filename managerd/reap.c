@@ -1,9 +1,11 @@
-/* Ends sandboxes whose time to live is over, by a clock that never jumps. */
+/* Ends sandboxes whose time to live is over, by a clock that never jumps, and what else is looked
+ * at once a second. */
 #include <event2/event.h>
 
 #include "common/ids.h"
 #include "common/log.h"
 #include "managerd/destroy.h"
+#include "managerd/jobs.h"
 #include "managerd/manager.h"
 #include "managerd/session.h"
 #include "managerd/start.h"
@@ -43,6 +45,7 @@ reap(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what, (void)arg;
 	box_each(reap_one, &look);
 	start_background();
+	snapshots_look();
 	if (look.left > 1000000)
 		look.left = 1000000; /* the time of a suspended machine counts; its timers do not */
 	tv.tv_sec = look.left / 1000000;

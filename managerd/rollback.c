@@ -201,7 +201,7 @@ rollback_request(struct request *rq, struct msg *m)
 		    rq, 409, "sandbox %s is getting a new container; try again", rq->target);
 		return;
 	}
-	if (box->snapshot != NULL) {
+	if (snapshot_pending(box)) {
 		request_reply(
 		    rq, 409, "a snapshot of sandbox %s is being made; try again", rq->target);
 		return;

@@ -14,6 +14,10 @@
 #include "managerd/snapshot.h"
 #include "managerd/store.h"
 
+/* So long one waits for its tenant's quota: a sandbox can make its own last for hours, and is not
+ * to keep the tenant's others for that. */
+#define LINE_US 60000000
+
 /* What there is to say of it before it is made. */
 static struct snap *
 snapshot_of(const struct box *box, struct job *job)
@@ -30,18 +34,20 @@ snapshot_of(const struct box *box, struct job *job)
 	return snap;
 }
 
-/* One at a time for each sandbox, and as many of a tenant as its quota has room for whatever
- * becomes of them: the others wait. */
-int
-snapshot_waits(const struct box *box)
-{
-	return box->snapshot != NULL || quota_snapshot_waits(box->tenant);
-}
-
 struct turn {
+	const struct tenant *tenant; /* NULL: any */
 	struct box *box;
 	uint64_t job;
 };
+
+/* Whether what waits there waits for another sandbox's, and not for one of its own or for its
+ * start. */
+static int
+in_line(const struct box *box)
+{
+	return box->nwaiting > 0 && box->state == BOX_RUNNING && session_ready(box) &&
+	       box->snapshot == NULL;
+}
 
 static void
 turn_look(struct box *box, void *arg)
@@ -49,8 +55,8 @@ turn_look(struct box *box, void *arg)
 	struct turn *turn = arg;
 	const struct job *job;
 
-	if (box->nwaiting == 0 || box->state != BOX_RUNNING || !session_ready(box) ||
-	    snapshot_waits(box))
+	if (!in_line(box) || quota_snapshot_waits(box->tenant) ||
+	    (turn->tenant != NULL && turn->tenant != box->tenant))
 		return;
 	TAILQ_FOREACH (job, &box->waiting, entry)
 		if (job->type == MSG_S_SNAPSHOT && (turn->box == NULL || job->id < turn->job)) {
@@ -75,17 +81,111 @@ turns(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* It takes nothing more of the quota than what was kept of it. */
 static void
-snapshot_over(struct box *box, struct snap *snap)
+turns_soon(void)
 {
 	static struct event *soon;
 
 	if (soon == NULL && (soon = event_new(mgr.base, -1, 0, turns, NULL)) == NULL)
 		fatalx("snapshot: out of memory");
+	event_active(soon, EV_TIMEOUT, 0);
+}
+
+/* One at a time for each sandbox, and as many of a tenant as its quota has room for whatever
+ * becomes of them: the others wait, and nobody goes before who waits longer. */
+int
+snapshot_waits(const struct box *box, const struct job *job)
+{
+	struct turn turn = {.tenant = box->tenant};
+
+	if (box->snapshot != NULL || quota_snapshot_waits(box->tenant))
+		return 1;
+	box_each(turn_look, &turn);
+	if (turn.box == NULL || turn.job >= job->id)
+		return 0;
+	turns_soon();
+	return 1;
+}
+
+int
+snapshot_pending(const struct box *box)
+{
+	const struct job *job;
+
+	if (box->snapshot != NULL)
+		return 1;
+	if (box->state == BOX_RUNNING)
+		TAILQ_FOREACH (job, &box->waiting, entry)
+			if (job->type == MSG_S_SNAPSHOT)
+				return 1;
+	return 0;
+}
+
+struct waiting {
+	const struct tenant *tenant;
+	size_t n;
+};
+
+static void
+waiting_add(struct box *box, void *arg)
+{
+	struct waiting *w = arg;
+	const struct job *job;
+
+	if (box->tenant == w->tenant)
+		TAILQ_FOREACH (job, &box->waiting, entry)
+			w->n += job->type == MSG_S_SNAPSHOT;
+}
+
+size_t
+snapshots_waiting(const struct tenant *t)
+{
+	struct waiting w = {.tenant = t};
+
+	box_each(waiting_add, &w);
+	return w.n;
+}
+
+static void
+line_look(struct box *box, void *arg)
+{
+	const int64_t *now = arg;
+	struct job *job, *next;
+
+	TAILQ_FOREACH_SAFE (job, &box->waiting, entry, next) {
+		if (job->type != MSG_S_SNAPSHOT)
+			continue;
+		if (!in_line(box))
+			job->line_us = 0;
+		else if (job->line_us == 0)
+			job->line_us = *now;
+		else if (*now - job->line_us >= LINE_US) {
+			TAILQ_REMOVE(&box->waiting, job, entry);
+			box->nwaiting--;
+			request_retry(&job->rq, 429, 5,
+			    "another snapshot of the tenant may need what is left of its quota; "
+			    "try again");
+			job_free(job);
+		}
+	}
+}
+
+void
+snapshots_look(void)
+{
+	int64_t now = time_boot_us();
+
+	turns(-1, 0, NULL); /* there may be more of the quota than there was */
+	box_each(line_look, &now);
+}
+
+/* It takes nothing more of the quota than what was kept of it. */
+static void
+snapshot_over(struct box *box, struct snap *snap)
+{
 	box->snapshot = NULL;
 	quota_snapshot_release(snap);
-	event_active(soon, EV_TIMEOUT, 0);
+	turns_soon();
 }
 
 int
@@ -95,7 +195,7 @@ snapshot_send(struct box *box, struct job *job)
 	int fd;
 
 	strlcpy(m.request_id, job->rq.request_id, sizeof(m.request_id));
-	if (snapshot_waits(box)) {
+	if (snapshot_waits(box, job)) {
 		TAILQ_INSERT_TAIL(&box->waiting, job, entry);
 		box->nwaiting++;
 		return -1;

@@ -4,13 +4,15 @@ key's work when the key is gone. managerd decides: whoever owns apid cannot choo
 
 import contextlib
 import json
+import os
 import re
+import signal
 import statistics
 import time
 
 import layout
 import pytest
-from machine import wait_until
+from machine import read, wait_until
 from managerd_kit import data, engine, key_line, refused, start  # noqa: F401
 
 SCOPES = ("read", "exec", "files", "manage", "admin")
@@ -483,6 +485,131 @@ def test_snapshots_at_once_take_no_more_together_than_the_quota_and_wait_in_line
     steps = [a - b for a, b in zip(limits, limits[1:], strict=False)]
     assert steps[:3] == [one] * 3, "each was told what those before had left"
     assert sum(n for name, n in files(data).items() if name.removesuffix(".json").removesuffix(".tar.zst") in mine(s)) <= quota
+
+
+def one_held(start, data, **more):
+    """A server whose tenant t has room for two snapshots and makes one, which is held: the next ones wait for it."""
+    one = quota_for_one(start, data) - 64
+    quota = 2 * one + 64
+    keys = tenant_keys(snapshot_bytes=quota)
+    s = start(keys=[*keys, key_line("c", tenant="t")], hold=["S_SNAPSHOT"], **more)
+    first = box_as(s, "a")
+    sent = s.send("SNAPSHOT_MAKE", {"sandbox": first}, key="a")
+    assert wait_until(lambda: s.held)
+    return s, first, sent
+
+
+def test_snapshots_that_wait_are_bounded_over_all_sandboxes_of_a_tenant(start, data):
+    s, first, sent = one_held(start, data)
+    boxes = [box_as(s, "ab"[i % 2]) for i in range(4)]
+    waiting = [s.send("SNAPSHOT_MAKE", {"sandbox": box}, key="a") for box in boxes * 16]
+    for box in (first, *boxes, box_as(s, "b")):
+        m = asked(s, "SNAPSHOT_MAKE", box, key="b")
+        assert refused(m, 429) == "too many snapshots wait for one that is being made" and m.fields["retry_after"] >= 1
+    assert len(s.held) == 1
+    s.release("S_SNAPSHOT")
+    snap_as(s, "free", box_as(s, "free"))
+    assert [s.result(id).name for id in (sent, waiting[0])] == ["SNAPSHOT"] * 2
+    assert all("quota" in refused(s.result(id), 429) for id in waiting[1:])
+
+
+def test_snapshots_that_wait_for_their_sandboxes_leave_room_for_what_needs_a_descriptor(start):
+    s = start(keys=tenant_keys(), config={"MAX_SANDBOXES": 100})
+    boxes = [box_as(s, "free") for _ in range(64)]
+    mine = box_as(s, "a")
+    s.hold.add("D_ATTACH")
+    for session in list(s.sessions.values()):
+        s.end_session(session.id, 9)
+    for _ in range(64):
+        for box in boxes:
+            s.send("SNAPSHOT_MAKE", {"sandbox": box}, key="free")
+    id, _ = s.exec_send(mine, key="a")
+    # Whoever is refused is so at once: before what was asked later is answered.
+    assert s.get(mine, key="a").name == "SANDBOX"
+    assert id not in s.answers or status(s.answers[id][0]) != 503, s.answers[id]
+
+
+def test_snapshot_that_waits_a_minute_for_its_tenants_quota_is_429(start, data):
+    """A sandbox can make its own last for hours; what waits for that one itself goes on waiting."""
+    s, first, sent = one_held(start, data)
+    own = s.send("SNAPSHOT_MAKE", {"sandbox": first}, key="a")
+    began = time.clock_gettime(time.CLOCK_BOOTTIME)
+    other = s.send("SNAPSHOT_MAKE", {"sandbox": box_as(s, "b")}, key="b")
+    m = s.result(other, 180)
+    assert refused(m, 429) == "another snapshot of the tenant may need what is left of its quota; try again"
+    assert m.fields["retry_after"] >= 1 and time.clock_gettime(time.CLOCK_BOOTTIME) - began >= 60
+    s.get(first, key="a")
+    assert own not in s.answers and sent not in s.answers and len(s.held) == 1
+    s.release("S_SNAPSHOT")
+    assert [s.result(id).name for id in (sent, own)] == ["SNAPSHOT"] * 2
+
+
+def test_snapshots_in_line_go_on_when_one_that_was_deleted_makes_room(start):
+    config = {"MAX_SNAPSHOT_BYTES": 1 << 20}
+    s = start(keys=tenant_keys(snapshot_bytes=100 << 20), config=config)
+    box = box_as(s, "a")
+    assert status(asked(s, "SNAPSHOT_DELETE", snap=snap_as(s, "a", box), key="a")) == 204
+    most = told(s, box)[0] + 1000  # with its record, which is shorter
+    s.stop()
+    s = start(keys=tenant_keys(snapshot_bytes=2 * most), config=config)
+    boxes = [box_as(s, "a") for _ in range(2)]
+    s.tar = b"x" * 60000
+    snap = snap_as(s, "a", boxes[0])
+    s.hold.add("S_SNAPSHOT")
+    sent = [s.send("SNAPSHOT_MAKE", {"sandbox": box}, key="a") for box in boxes]
+    assert wait_until(lambda: s.held)
+    s.get(boxes[0], key="a")  # so it has read both
+    assert len(s.held) == 1
+    assert status(asked(s, "SNAPSHOT_DELETE", snap=snap, key="a")) == 204
+    assert wait_until(lambda: len(s.held) == 2)
+    s.release("S_SNAPSHOT")
+    assert [s.result(id).name for id in sent] == ["SNAPSHOT"] * 2
+
+
+def test_snapshot_that_waits_is_not_made_when_its_key_goes_and_one_that_is_being_made_is_finished(start, data):
+    s, _, sent = one_held(start, data)
+    boxes = [box_as(s, "b") for _ in range(2)]
+    waiting, stays = (s.send("SNAPSHOT_MAKE", {"sandbox": box}, key=key) for box, key in zip(boxes, "ac", strict=True))
+    s.get(boxes[0], key="b")  # so it has read what came before
+    s.send_keys([key_line("b", tenant="t", quotas={"snapshot_bytes": 1 << 20}), key_line("c", tenant="t")])
+    assert refused(s.result(waiting), 401) == "the key was revoked"
+    assert len(s.held) == 1
+    s.release("S_SNAPSHOT")
+    made = [s.result(id) for id in (sent, stays)]
+    assert [m.name for m in made] == ["SNAPSHOT"] * 2
+    assert ids(s, "SNAPSHOTS", "b") == [m.fields["id"] for m in made]
+
+
+def test_rollback_does_not_overtake_a_snapshot_in_line(start, data):
+    s, first, sent = one_held(start, data)
+    box = box_as(s, "b")
+    s.release("S_SNAPSHOT")
+    snap = s.result(sent).fields["id"]
+    s.hold.add("S_SNAPSHOT")
+    sent = s.send("SNAPSHOT_MAKE", {"sandbox": first}, key="a")
+    assert wait_until(lambda: s.held)
+    waiting = s.send("SNAPSHOT_MAKE", {"sandbox": box}, key="b")
+    for one in (first, box):
+        text = f"a snapshot of sandbox sb_{one:016x} is being made; try again"
+        assert refused(s.call("ROLLBACK", {"sandbox": one, "snapshot": snap}, key="b"), 409) == text
+    s.job_status = 500
+    s.release("S_SNAPSHOT")
+    assert status(s.result(sent)) == status(s.result(waiting)) == 500
+    assert s.call("ROLLBACK", {"sandbox": box, "snapshot": snap}, key="b").name == "SANDBOX"
+
+
+def test_snapshot_that_comes_while_the_line_moves_on_stands_behind_it(start, data):
+    s, first, sent = one_held(start, data)
+    boxes = [box_as(s, "b") for _ in range(2)]
+    waiting = s.send("SNAPSHOT_MAKE", {"sandbox": boxes[0]}, key="b")
+    s.get(first, key="a")  # so it stands in line
+    os.kill(s.p.pid, signal.SIGSTOP)  # it finds both at one moment
+    assert wait_until(lambda: read(s.p.pid, "stat").rpartition(b")")[2].split()[0] == b"T")
+    s.release("S_SNAPSHOT")
+    late = s.send("SNAPSHOT_MAKE", {"sandbox": boxes[1]}, key="b")
+    os.kill(s.p.pid, signal.SIGCONT)
+    assert [s.result(id).name for id in (sent, waiting)] == ["SNAPSHOT"] * 2
+    assert "quota" in refused(s.result(late), 429)
 
 
 def mine(s):
