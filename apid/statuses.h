@@ -55,7 +55,8 @@
 	    "the field",                                                                           \
 	    "memory_mb: must be an integer >= 16")                                                 \
 	X(429, "Too Many Requests", "limit_exceeded",                                              \
-	    "too many sandboxes, snapshots, commands or processes, a quota of the tenant, too "    \
+	    "too many sandboxes, snapshots, commands or processes, a quota of the tenant or too "  \
+	    "long a wait for it, too "                                                             \
 	    "many "                                                                                \
 	    "requests a second, or too many with keys that are none; with `Retry-After`",          \
 	    "the limit of 20 sandboxes is reached; delete one or try again later")                 \
