@@ -126,8 +126,6 @@ on_ready(struct bring *b)
 		    "the server's data directory cannot be written; nothing was changed");
 		return;
 	}
-	if (box->session != NULL) /* nothing of the old one runs when the new one is there */
-		session_kill_all(box->session);
 	start_end(box, END_ROLLED_BACK);
 	bring_adopt(b);
 	old_remove(box, &gone, old.container);

@@ -88,6 +88,12 @@ session_end(struct session *s, uint32_t reason)
 		fatalx("managerd: unknown end %u", reason);
 	if (s->state == SESSION_ENDING)
 		return;
+	if (reason == END_ROLLED_BACK && s->state == SESSION_UP) {
+		/* Nothing of the old one runs when the new one is there, and nobody hears of its
+		 * end. */
+		guest_send(s, G_KILL_ALL, 0, NULL, 0);
+		guest_flush(s);
+	}
 	s->state = SESSION_ENDING;
 	guest_close(s);
 	dial_drop_all(s);

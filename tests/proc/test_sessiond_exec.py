@@ -312,9 +312,12 @@ def test_end_tells_every_client_why(reason, status, text):
     with Session() as s:
         id, client, channel = s.started()
         id2, waiting = s.exec()
+        s.guest.expect_exec()
         s.guest.send(layout.G_STDOUT, channel, b"so far")
         assert client.recv() == (layout.RECORD_STDOUT, b"so far")
         s.manager.send("S_END", 0, {"reason": layout.CONST[reason]})
+        if reason == "END_ROLLED_BACK":
+            s.guest.expect(layout.G_KILL_ALL, 0)  # nothing of the old one runs on, and its deaths are not told
         assert error_of(client.recv()) == (status, text)
         assert error_of(waiting.recv()) == (status, text)
         s.job_end(id, status)
